@@ -1,0 +1,77 @@
+"""How the pages are built: Sphinx reads Markdown, runs its examples, takes the reference from docstrings.
+
+Strict by intention: a warning fails the build, and so does an example that raises. From the root:
+
+    sphinx-build -W --keep-going docs docs/_build/html
+"""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "docs" / "_ext"))
+
+project = "paramfilter"
+author = "The paramfilter developers"
+copyright = author
+release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+version = release
+
+extensions = [
+    "markdown_docstrings",
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build", "jupyter_execute", ".jupyter_cache"]
+templates_path = ["_templates"]
+
+# Pages with code cells are run at every build; what they print is what readers see.
+nb_execution_mode = "force"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_output_stderr = "remove"  # progress bars and notices of the notebook kernel
+nb_execution_excludepatterns = ["reference/generated/*"]
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "substitution"]
+myst_heading_anchors = 3
+
+# The reference follows the docstrings. Names are documented once, where users import them from; the modules
+# behind show the story of the file.
+autosummary_generate = True
+autosummary_context = {
+    "public_modules": [
+        "paramfilter",
+        "paramfilter.beliefs",
+        "paramfilter.models",
+        "paramfilter.proposals",
+        "paramfilter.references",
+        "paramfilter.resampling",
+        "paramfilter.theta_samplers",
+    ],
+    "without_submodules": ["paramfilter.models"],  # each holds one function, of the module's own name
+}
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autodoc_typehints = "signature"
+
+html_theme = "pydata_sphinx_theme"
+html_title = "paramfilter"
+html_static_path = ["_static"]
+html_show_sourcelink = False
+# Pages without sub-pages get the full width.
+html_sidebars = {"index": [], "first-filter": [], "architecture": [], "evidence": []}
+html_theme_options = {"show_toc_level": 2, "secondary_sidebar_items": ["page-toc"]}
+
+
+def _first_python_block(markdown: str) -> str:
+    """Return the first Python example of a Markdown text, fences and all, so that it is written only once."""
+    block = re.search(r"^```python\n.*?^```$", markdown, flags=re.DOTALL | re.MULTILINE)
+    return block.group(0) if block else "*(The first example of the README will stand here.)*"
+
+
+myst_substitutions = {"first_example": _first_python_block((ROOT / "README.md").read_text())}

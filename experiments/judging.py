@@ -1,0 +1,103 @@
+"""What the experiments and the tests share: run filters on simulated data, hold them against a reference."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import paramfilter as pf
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Errors of one run against the reference; sds are posterior sds of the reference.
+
+    Attributes:
+        mean_error: Error of each posterior mean, in sds.
+        log_sd_ratio: Log of reported sd / right sd, for each parameter.
+        state_error: Error of the filtered mean of the last state, in sds.
+        evidence_error: Error of the log evidence, in nats.
+    """
+
+    mean_error: dict[str, float]
+    log_sd_ratio: dict[str, float]
+    state_error: float
+    evidence_error: float
+
+
+def last_state(filter: pf.ParticleFilter, state: pf.FilterState, ys) -> pf.FilterState:
+    """Take in all of ys and keep only the state: `pf.run` without its history."""
+    return filter.compiled(_scan)(state, filter.as_observation(ys, leading=("time",)))
+
+
+def _scan(filter: pf.ParticleFilter, state: pf.FilterState, ys) -> pf.FilterState:
+    return jax.lax.scan(lambda carry, y: (filter.step(carry, y)[0], None), state, ys)[0]
+
+
+def data_from_prior(model: pf.StateSpaceModel, seed: int, num_steps: int):
+    """Draw theta from the prior and a series from the model."""
+    key_theta, key_data = jax.random.split(jax.random.key(seed))
+    theta = model.parameters.constrain(model.parameters.sample(key_theta))
+    return pf.simulate(key_data, model, theta, num_steps)[1]
+
+
+def judge(filter: pf.ParticleFilter, state: pf.FilterState, reference: pf.references.GridPosterior) -> Verdict:
+    """Compare a filter's posterior with the reference's."""
+    posterior = filter.posterior(state)
+    mean, sd = posterior.mean(), posterior.sd()
+    right_mean, right_sd = reference.mean(), reference.sd()
+    weights = np.exp(np.asarray(state.log_weights, np.float64))
+    state_mean = np.sum(weights * np.asarray(state.x, np.float64)) / np.sum(weights)
+    return Verdict(
+        mean_error={name: float((mean[name] - right_mean[name]) / right_sd[name]) for name in mean},
+        log_sd_ratio={name: float(np.log(sd[name] / right_sd[name])) for name in mean},
+        state_error=float((state_mean - reference.state_mean) / reference.state_sd),
+        evidence_error=float(state.log_evidence - reference.log_evidence),
+    )
+
+
+@dataclass(frozen=True)
+class Score:
+    """Verdicts of many runs, summed up."""
+
+    num_runs: int
+    rms_mean_error: dict[str, float]
+    max_mean_error: float
+    mean_log_sd_ratio: dict[str, float]
+    log_sd_ratio_in_standard_errors: dict[str, float]
+    median_sd_ratio: dict[str, float]
+    rms_state_error: float
+    rms_evidence_error: float
+
+
+def score(verdicts: list[Verdict], runs_per_data_set: int = 1) -> Score:
+    """Sum up; standard errors are taken over data sets, whose runs share a reference."""
+    names = list(verdicts[0].mean_error)
+    errors = {name: np.array([v.mean_error[name] for v in verdicts]) for name in names}
+    ratios = {name: np.array([v.log_sd_ratio[name] for v in verdicts]) for name in names}
+    by_data_set = {name: r.reshape(-1, runs_per_data_set).mean(axis=1) for name, r in ratios.items()}
+    rms = lambda values: float(np.sqrt(np.mean(np.square(values))))
+    return Score(
+        num_runs=len(verdicts),
+        rms_mean_error={name: rms(e) for name, e in errors.items()},
+        max_mean_error=float(max(np.max(np.abs(e)) for e in errors.values())),
+        mean_log_sd_ratio={name: float(r.mean()) for name, r in ratios.items()},
+        log_sd_ratio_in_standard_errors={
+            name: float(r.mean() / (r.std(ddof=1) / np.sqrt(len(r)))) for name, r in by_data_set.items()
+        },
+        median_sd_ratio={name: float(np.exp(np.median(r))) for name, r in ratios.items()},
+        rms_state_error=rms([v.state_error for v in verdicts]),
+        rms_evidence_error=rms([v.evidence_error for v in verdicts]),
+    )
+
+
+def write_results(name: str, content: dict) -> None:
+    """Keep the numbers beside the script that made them."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1, default=asdict) + "\n")

@@ -1,0 +1,54 @@
+"""Learn the static parameters of a state-space model while you filter.
+
+Online, Bayesian, at a cost per observation that does not grow with the length of the stream.
+"""
+
+from paramfilter import beliefs, models, proposals, references, resampling, theta_samplers
+from paramfilter.checkpoint import restore, save
+from paramfilter.errors import BeliefError, CheckpointError, DataError, ModelError, ParamfilterError
+from paramfilter.filters import (
+    FilterState,
+    ParticleFilter,
+    Posterior,
+    StepInfo,
+    extended_parameter_filter,
+    sir_filter,
+    storvik_filter,
+)
+from paramfilter.model import StateSpaceModel, simulate
+from paramfilter.outcome import Outcome, explain
+from paramfilter.running import Forecast, History, Summary, predict, run
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BeliefError",
+    "CheckpointError",
+    "DataError",
+    "FilterState",
+    "Forecast",
+    "History",
+    "ModelError",
+    "Outcome",
+    "ParamfilterError",
+    "ParticleFilter",
+    "Posterior",
+    "StateSpaceModel",
+    "StepInfo",
+    "Summary",
+    "beliefs",
+    "explain",
+    "extended_parameter_filter",
+    "models",
+    "predict",
+    "proposals",
+    "references",
+    "resampling",
+    "restore",
+    "run",
+    "save",
+    "simulate",
+    "sir_filter",
+    "storvik_filter",
+    "theta_samplers",
+]

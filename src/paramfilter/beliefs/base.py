@@ -1,0 +1,127 @@
+"""What a particle believes about theta, and what the loop may ask of it.
+
+A belief is written in two steps. `Belief` is a value that a user configures, such as `TaylorOfMean(order=7)`. Bound
+to a model it becomes a `BoundBelief`, whose methods are pure functions of arrays:
+
+- a **statistic** is what one particle remembers; it is resampled with the particle;
+- **shared** is what all particles of the filter have in common: their spread, a window that moves, or None.
+
+Methods speak of one particle, and the loop vmaps them with `shared` held fixed. Only `regroup` looks at all particles
+at once, between resampling and drawing. A belief can be absorbed into, drawn from, evaluated and summarised.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from paramfilter.model import StateSpaceModel
+from paramfilter.outcome import Outcome
+from paramfilter.types import Inputs, KeyArray, Observation, State
+
+Statistic = PyTree
+Shared = PyTree
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Datum:
+    """What one step teaches: the pair of states, and the observation of the second (NaN where missing)."""
+
+    x_prev: State
+    x: State
+    y: Observation
+    inputs: Inputs
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Draw:
+    """A theta drawn from a belief, in unconstrained coordinates, and the flags that came up."""
+
+    z: Float[Array, " param"]
+    outcome: Int[Array, ""]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Absorbed:
+    """The statistic after a datum, and by how many nats the belief's idea of the datum misses the model's own."""
+
+    statistic: Statistic
+    discrepancy: Float[Array, ""]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Moments:
+    """Mean and variance of each named parameter on its natural scale."""
+
+    mean: dict[str, Array]
+    variance: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Belief(abc.ABC):
+    """A kind of belief, to be bound to a model."""
+
+    @abc.abstractmethod
+    def bind(self, model: StateSpaceModel) -> BoundBelief:
+        """Fit the belief to a model, or raise `BeliefError` with the belief to use instead."""
+
+
+class BoundBelief(abc.ABC):
+    """A belief about the parameters of one model, under the name that checkpoints and messages use.
+
+    Methods without `particle` axes speak of one particle.
+    """
+
+    model: StateSpaceModel
+    name: str
+
+    @abc.abstractmethod
+    def start(self) -> Statistic:
+        """Return the statistic that stands for the prior."""
+
+    def absorb_initial(self, statistic: Statistic, x: State, inputs: Inputs) -> Statistic:
+        """Learn from x_0; the default is for models whose initial law does not depend on theta."""
+        return statistic
+
+    @abc.abstractmethod
+    def absorb(self, shared: Shared, statistic: Statistic, datum: Datum, z: Float[Array, " param"]) -> Absorbed:
+        """Learn from one step; `z` is the particle's present theta, where the discrepancy is taken."""
+
+    @abc.abstractmethod
+    def draw(self, key: KeyArray, shared: Shared, statistic: Statistic, previous: Float[Array, " param"]) -> Draw:
+        """Draw theta; samplers that are Markov chains start from `previous`."""
+
+    @abc.abstractmethod
+    def moments(self, shared: Shared, statistic: Statistic, z: Float[Array, " param"]) -> Moments:
+        """Return mean and variance of the belief; beliefs without a density use the particle's own `z`."""
+
+    @abc.abstractmethod
+    def log_prob(self, shared: Shared, statistic: Statistic, z: Float[Array, " param"]) -> Float[Array, ""]:
+        """Return the normalised log density of the belief in unconstrained coordinates."""
+
+    def regroup(
+        self,
+        shared: Shared,
+        statistics: Statistic,
+        z: Float[Array, "particle param"],
+        log_weights: Float[Array, " particle"],
+    ) -> tuple[Shared, Statistic]:
+        """Look at all particles at once and renew what they share."""
+        return shared, statistics
+
+    def start_shared(self, z: Float[Array, "particle param"]) -> Shared:
+        """Return what particles drawn from the prior have in common."""
+        return None
+
+
+def no_outcome() -> Int[Array, ""]:
+    """Return the flags of a draw without trouble."""
+    return jnp.int32(Outcome.OK)

@@ -1,0 +1,73 @@
+"""Coordinates for polynomials: u = (z - center) / scale, in units of the prior, and a window that holds its bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from paramfilter.parameters import Parameters
+
+WINDOW = 16.0
+"""Half width of the window in which theta is drawn, in robust standard deviations of the prior."""
+
+NORMAL_IQR = 1.349
+"""Interquartile range of a standard normal: turns quartiles into a robust standard deviation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Centre and scale of the expansion, and the window in z."""
+
+    center: np.ndarray
+    scale: np.ndarray
+    window: tuple[np.ndarray, np.ndarray]
+
+    def to_u(self, z: Float[Array, " param"]) -> Float[Array, " param"]:
+        """Map unconstrained coordinates to those of the polynomial."""
+        return (z - jnp.asarray(self.center, z.dtype)) / jnp.asarray(self.scale, z.dtype)
+
+    def to_z(self, u: Float[Array, " param"]) -> Float[Array, " param"]:
+        """Map the polynomial's coordinates back."""
+        return jnp.asarray(self.center, u.dtype) + jnp.asarray(self.scale, u.dtype) * u
+
+
+def coordinates_for(parameters: Parameters, center: float | Mapping[str, float] | None) -> Coordinates:
+    """Choose coordinates for a prior.
+
+    Args:
+        parameters: The unknowns.
+        center: Where to expand, on the natural scale: a dict by name, one number for a single parameter, or None for
+            the median of the prior.
+    """
+    low, median, high = np.quantile(parameters.prior_draws, [0.25, 0.5, 0.75], axis=0)
+    scale = (high - low) / NORMAL_IQR
+    middle = _exact_median(parameters, median)
+    if center is None:
+        point = middle
+    else:
+        named = center if isinstance(center, Mapping) else dict.fromkeys(parameters.names, center)
+        point = np.asarray(parameters.unconstrain(named), np.float64)
+    return Coordinates(point, scale, (middle - WINDOW * scale, middle + WINDOW * scale))
+
+
+def _exact_median(parameters: Parameters, sampled: np.ndarray) -> np.ndarray:
+    """Return the prior's median where it has a quantile function, else the median of the draws.
+
+    The bijectors of scalars are monotone, so the median maps to the median.
+    """
+    median = sampled.copy()
+    for name, distribution in parameters.prior.items():
+        if distribution.event_shape != ():
+            continue
+        try:
+            natural = jnp.broadcast_to(distribution.icdf(jnp.asarray(0.5)), distribution.shape())
+        except (NotImplementedError, AttributeError):
+            continue
+        unconstrained = np.ravel(np.asarray(parameters.bijectors[name].inv(natural), np.float64))
+        if np.all(np.isfinite(unconstrained)):
+            median[parameters.slices[name]] = unconstrained
+    return median

@@ -1,0 +1,87 @@
+"""Which parts of a model speak of theta: found by trying, in float64, so that no work is spent on the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from paramfilter.beliefs.base import Datum
+from paramfilter.model import StateSpaceModel, strongly_typed
+from paramfilter.types import Inputs, KeyArray, State
+
+NUM_PROBES = 16
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Whether each part's log density changes with theta."""
+
+    initial: bool
+    transition: bool
+    observation: bool
+
+
+def probe_datum(key: KeyArray, model: StateSpaceModel, z: Float[Array, " param"]) -> Datum:
+    """Draw one step from the model at a given theta."""
+    key_initial, key_move, key_observe = jax.random.split(key, 3)
+    theta, inputs = model.parameters.constrain(z), model.example_inputs
+    x0 = strongly_typed(model.sample_initial(key_initial, theta, inputs))
+    x1 = strongly_typed(model.sample_transition(key_move, theta, x0, inputs))
+    y = model.sample_observation(key_observe, theta, x1, inputs)
+    return Datum(x0, x1, jax.tree.map(lambda leaf: leaf.astype(float), y), inputs)
+
+
+def probe_data(model: StateSpaceModel, num_probes: int = NUM_PROBES) -> tuple[Float[Array, "draw param"], Datum]:
+    """Draw several steps, each at its own theta from the prior, in the precision that is on."""
+    z = jnp.asarray(model.parameters.prior_draws[:num_probes], float)
+    keys = jax.random.split(jax.random.key(0), num_probes)
+    return z, jax.jit(jax.vmap(lambda key, point: probe_datum(key, model, point)))(keys, z)
+
+
+@lru_cache(maxsize=64)  # models are compared by identity
+def dependence_of(model: StateSpaceModel) -> Dependence:
+    """Find which parts of the model depend on theta, by their gradients at draws from the prior."""
+
+    def parts(z, datum):
+        theta = model.parameters.constrain(z)
+        return jnp.stack(
+            [
+                model.initial_log_prob(theta, datum.x_prev, datum.inputs),
+                model.transition_log_prob(theta, datum.x_prev, datum.x, datum.inputs),
+                model.observation_log_prob(theta, datum.x, datum.y, datum.inputs),
+            ]
+        )
+
+    with jax.enable_x64(True):
+        z, data = probe_data(model)
+        gradients = np.asarray(jax.jit(jax.vmap(jax.jacfwd(parts)))(z, data))
+        # NaN counts as dependent: a gradient that cannot be taken is no proof of independence.
+        changes = np.any(gradients != 0, axis=(0, 2))
+    return Dependence(*(bool(change) for change in changes))
+
+
+class ThetaFactors:
+    """The log density of a step, restricted to the parts that depend on theta."""
+
+    def __init__(self, model: StateSpaceModel):
+        self.model = model
+        self.depends = dependence_of(model)
+
+    def initial(self, z: Float[Array, " param"], x: State, inputs: Inputs) -> Float[Array, ""]:
+        """Return log p(x_0 | theta)."""
+        return self.model.initial_log_prob(self.model.parameters.constrain(z), x, inputs)
+
+    def step(self, datum: Datum, z: Float[Array, " param"]) -> Float[Array, ""]:
+        """Return log p(x | x_prev, theta) + log p(y | x, theta), without the parts that are free of theta."""
+        theta = self.model.parameters.constrain(z)
+        total = jnp.zeros((), z.dtype)
+        if self.depends.transition:
+            total += self.model.transition_log_prob(theta, datum.x_prev, datum.x, datum.inputs)
+        if self.depends.observation:
+            total += self.model.observation_log_prob(theta, datum.x, datum.y, datum.inputs)
+        return total

@@ -1,0 +1,197 @@
+"""A belief whose log density is the log prior plus a polynomial in theta: the paper's approximate Gibbs density.
+
+    log q(z | S) = log p(z) + sum_alpha S_alpha u^alpha,        u = (z - center) / scale
+
+The statistic S has a fixed size, and a datum adds the coefficients of its own (approximate) log density to it.
+Working in units of the prior's spread keeps the powers tame, and the sums are compensated: ten million float32 terms
+are fine. How the coefficients of a datum are found is the difference between `TaylorOfMean` and `TaylorOfLogDensity`.
+
+Honesty. (1) A polynomial may grow without bound along some direction; then q has no finite integral. `_is_improper`
+looks at the leading behaviour along rays, prior included, at each draw. (2) A series may be used outside its radius:
+at each step the polynomial is compared with the model's own log density at the particle's theta, and the difference
+is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+from scipy.special import ndtri
+
+from paramfilter.beliefs.base import Absorbed, BoundBelief, Datum, Draw, Moments
+from paramfilter.beliefs.coordinates import Coordinates
+from paramfilter.compensated import CompensatedSum
+from paramfilter.model import StateSpaceModel
+from paramfilter.outcome import Outcome
+from paramfilter.polynomials import MonomialBasis
+from paramfilter.theta_samplers import InverseCdf, Region, ThetaSampler
+from paramfilter.types import Inputs, State
+from paramfilter.weights import weighted_mean_and_variance
+
+TAIL_RADIUS = 1e5
+"""How far out, in prior spreads, the leading behaviour is read off."""
+
+NUM_RAYS = 64
+"""Random directions along which propriety is checked, beside the axes."""
+
+NUM_QUADRATURE_NODES = 512
+"""Shared importance points for moments and normalisers in several dimensions."""
+
+QUADRATURE_INFLATION = 1.5
+"""Importance points are spread this much wider than the particles, so that no belief is wider than they are."""
+
+MIN_SPREAD = 1e-6
+"""Floor of the particles' spread in units of the prior's, so that a collapsed population can still move."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Spread:
+    """Mean of the particles' theta and the lower Cholesky factor of their covariance."""
+
+    mean: Float[Array, " param"]
+    factor: Float[Array, "param param"]
+
+
+@dataclass(frozen=True, eq=False)
+class LogPolynomial(BoundBelief):
+    """A bound belief with a log-polynomial density.
+
+    Args:
+        model: The model.
+        coordinates: Centre and scale of u, and the window in which theta is drawn.
+        basis: The monomials of the statistic.
+        sampler: How theta is drawn.
+        expand: The coefficients of the approximate log density of a datum.
+        exact: The model's own log density of a datum at z.
+        expand_initial: The coefficients of log p(x_0 | theta), or None if that does not depend on theta.
+        is_always_proper: The polynomial is bounded above by construction.
+        name: What checkpoints call the belief.
+    """
+
+    model: StateSpaceModel
+    coordinates: Coordinates
+    basis: MonomialBasis
+    sampler: ThetaSampler
+    expand: Callable[[Datum], Float[Array, " coeff"]]
+    exact: Callable[[Datum, Float[Array, " param"]], Float[Array, ""]]
+    expand_initial: Callable[[State, Inputs], Float[Array, " coeff"]] | None
+    is_always_proper: bool
+    name: str
+
+    def start(self):
+        return CompensatedSum.start(jnp.zeros(self.basis.size))
+
+    def absorb_initial(self, statistic, x, inputs):
+        if self.expand_initial is None:
+            return statistic
+        return statistic.add(_without_constant(self.expand_initial(x, inputs)))
+
+    def absorb(self, shared, statistic, datum, z):
+        coefficients = self.expand(datum)
+        approximate = self.basis.evaluate(coefficients, self.coordinates.to_u(z))
+        discrepancy = jnp.abs(approximate - self.exact(datum, z))
+        return Absorbed(statistic.add(_without_constant(coefficients)), discrepancy)
+
+    def draw(self, key, shared, statistic, previous):
+        coefficients = statistic.value
+        drawn = self.sampler.draw(key, self._log_density(coefficients), previous, self._region(shared))
+        flags = jnp.where(drawn.at_edge, Outcome.BELIEF_AT_WINDOW_EDGE, Outcome.OK)
+        if not self.is_always_proper:
+            flags = flags | jnp.where(self._is_improper(coefficients), Outcome.BELIEF_IMPROPER, Outcome.OK)
+        return Draw(drawn.z, flags.astype(jnp.int32))
+
+    def moments(self, shared, statistic, z):
+        nodes, log_weights, _ = self._quadrature(shared, statistic.value)
+        thetas = jax.vmap(self.model.parameters.constrain)(nodes)
+        pairs = {name: weighted_mean_and_variance(log_weights, values) for name, values in thetas.items()}
+        return Moments(*({name: pair[part] for name, pair in pairs.items()} for part in (0, 1)))
+
+    def log_prob(self, shared, statistic, z):
+        _, _, log_normaliser = self._quadrature(shared, statistic.value)
+        return self._log_density(statistic.value)(z) - log_normaliser
+
+    def regroup(self, shared, statistics, z, log_weights):
+        return self._spread(z, log_weights), statistics
+
+    def start_shared(self, z):
+        return self._spread(z, jnp.zeros(z.shape[0], z.dtype))
+
+    def _log_density(self, coefficients):
+        def log_density(z):
+            return self.model.parameters.log_prior(z) + self.basis.evaluate(coefficients, self.coordinates.to_u(z))
+
+        return log_density
+
+    def _region(self, shared: Spread) -> Region:
+        low, high = self.coordinates.window
+        return Region(jnp.asarray(low, float), jnp.asarray(high, float), shared.factor)
+
+    def _spread(self, z: Float[Array, "particle param"], log_weights: Float[Array, " particle"]) -> Spread:
+        weights = jax.nn.softmax(log_weights)[:, None]
+        mean = jnp.sum(weights * z, axis=0)
+        centred = z - mean
+        floor = jnp.diag((MIN_SPREAD * jnp.asarray(self.coordinates.scale, z.dtype)) ** 2)
+        factor = jnp.linalg.cholesky((weights * centred).T @ centred + floor)
+        return Spread(mean, factor)
+
+    def _quadrature(self, shared: Spread, coefficients):
+        """Return nodes, log weights of the normalised belief at them, and its log normaliser."""
+        log_density = self._log_density(coefficients)
+        if self.basis.dimension == 1:
+            low, high = self.coordinates.window
+            table = InverseCdf().tabulate(log_density, jnp.asarray(low, float), jnp.asarray(high, float))
+            return table.points[:, None], jnp.log(table.weights), table.log_normaliser
+        factor = QUADRATURE_INFLATION * shared.factor
+        standard = jnp.asarray(self._standard_nodes, shared.mean.dtype)
+        nodes = shared.mean + standard @ factor.T
+        dimension = self.basis.dimension
+        log_proposal = -0.5 * jnp.sum(standard**2, axis=1) - jnp.sum(jnp.log(jnp.diagonal(factor)))
+        log_ratio = jax.vmap(log_density)(nodes) - (log_proposal - 0.5 * dimension * jnp.log(2 * jnp.pi))
+        log_total = jax.nn.logsumexp(log_ratio)
+        return nodes, log_ratio - log_total, log_total - jnp.log(len(nodes))
+
+    @cached_property
+    def _standard_nodes(self) -> np.ndarray:
+        return _quasi_random_normals(NUM_QUADRATURE_NODES, self.basis.dimension)
+
+    @cached_property
+    def _rays(self) -> np.ndarray:
+        axes = np.eye(self.basis.dimension)
+        if self.basis.dimension == 1:
+            return np.concatenate([axes, -axes])
+        normals = _quasi_random_normals(NUM_RAYS, self.basis.dimension)
+        return np.concatenate([axes, -axes, normals / np.linalg.norm(normals, axis=1, keepdims=True)])
+
+    def _is_improper(self, coefficients: Float[Array, " coeff"]) -> Bool[Array, ""]:
+        """Tell whether log q is positive far out on some ray; terms are compared as logarithms, so none overflows."""
+        log_powers = jnp.arange(self.basis.degree + 1) * jnp.log(jnp.asarray(TAIL_RADIUS, coefficients.dtype))
+
+        def rises(ray):
+            prior = self.model.parameters.log_prior(self.coordinates.to_z(TAIL_RADIUS * ray))
+            terms = jnp.append(self.basis.homogeneous_parts(coefficients, ray), prior)
+            log_sizes = jnp.log(jnp.abs(terms)) + jnp.append(log_powers, 0.0)
+            largest = jnp.max(log_sizes)
+            total = jnp.sum(jnp.sign(terms) * jnp.exp(log_sizes - largest))
+            # A prior of density zero out there wins over any polynomial.
+            return (total > 0) & jnp.isfinite(prior)
+
+        return jnp.any(jax.vmap(rises)(jnp.asarray(self._rays, coefficients.dtype)))
+
+
+def _quasi_random_normals(num_points: int, dimension: int) -> np.ndarray:
+    """Return evenly spread standard normal points: multiples of powers of the root of g^(d+1) = g + 1, modulo 1."""
+    root = max(np.roots([1.0, *[0.0] * (dimension - 1), -1.0, -1.0]).real)
+    steps = root ** -np.arange(1.0, dimension + 1)
+    return ndtri((0.5 + np.arange(1, num_points + 1)[:, None] * steps) % 1.0)
+
+
+def _without_constant(coefficients: Float[Array, " coeff"]) -> Float[Array, " coeff"]:
+    """Drop the constant: it cancels in every use, and a large one would cost digits."""
+    return coefficients.at[0].set(0.0)

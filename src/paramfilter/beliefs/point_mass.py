@@ -1,0 +1,47 @@
+"""One value of theta per particle, drawn from the prior and never moved: the plain particle filter on (x, theta).
+
+It is here as the yardstick. Resampling can only remove values, so after a few hundred observations a single one is left
+and the filter is sure of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from paramfilter.beliefs.base import Absorbed, Belief, BoundBelief, Draw, Moments, no_outcome
+from paramfilter.errors import BeliefError
+from paramfilter.model import StateSpaceModel
+
+
+@dataclass(frozen=True)
+class PointMass(Belief):
+    """The particle is sure of one theta."""
+
+    def bind(self, model: StateSpaceModel) -> BoundBelief:
+        """Fit any model."""
+        return _BoundPointMass(model)
+
+
+@dataclass(frozen=True, eq=False)
+class _BoundPointMass(BoundBelief):
+    model: StateSpaceModel
+    name: str = "PointMass"
+
+    def start(self):
+        return None
+
+    def absorb(self, shared, statistic, datum, z):
+        return Absorbed(None, jnp.zeros((), z.dtype))
+
+    def draw(self, key, shared, statistic, previous):
+        return Draw(previous, no_outcome())
+
+    def moments(self, shared, statistic, z):
+        theta = self.model.parameters.constrain(z)
+        return Moments(theta, jax.tree.map(jnp.zeros_like, theta))
+
+    def log_prob(self, shared, statistic, z):
+        raise BeliefError("a PointMass belief has no density. Use posterior.sample, or a filter with another belief.")

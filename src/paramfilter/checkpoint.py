@@ -1,0 +1,127 @@
+"""Save a filter's state and take it up again, in this process or another, bit for bit.
+
+A checkpoint is a safetensors file: raw arrays and a header of strings, no code. The header holds a format number, a
+checksum of all arrays, and the fingerprint of the filter it belongs to (see `filters.fingerprint`). The file is
+written beside its place, synced and renamed, so a crash leaves the old file or the new one, never half of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as serialise
+
+from paramfilter.errors import CheckpointError
+from paramfilter.filters import FilterState, ParticleFilter, first_difference
+
+FORMAT = 1
+"""Number of this layout; a reader refuses numbers it does not know."""
+
+
+def save(path: str | os.PathLike, state: FilterState) -> None:
+    """Write a state to a file, atomically.
+
+    Args:
+        path: Where to; by custom `something.safetensors`.
+        state: The state.
+    """
+    arrays = {name: np.asarray(_as_numpy(leaf), order="C") for name, leaf in _named_leaves(state)}
+    header = {"format": str(FORMAT), "key_impl": str(jax.random.key_impl(state.key)), "made_by": state.made_by}
+    header["checksum"] = str(_checksum(header, arrays))
+    _write_atomically(Path(path), serialise(arrays, header))
+
+
+def restore(path: str | os.PathLike, filter: ParticleFilter) -> FilterState:
+    """Read a state back for the filter it belongs to.
+
+    Raises:
+        CheckpointError: The file is damaged, of an unknown format, or of another filter; the text says which.
+    """
+    header, arrays = _read(Path(path))
+    if header.get("format") != str(FORMAT):
+        raise CheckpointError(
+            f"{path} has checkpoint format {header.get('format')!r}; this version reads {FORMAT}. Update "
+            "paramfilter, or save again with the version that wrote it."
+        )
+    if header.pop("checksum", None) != str(_checksum(header, arrays)):
+        raise CheckpointError(f"{path} is damaged: its checksum does not match. Go back to an earlier checkpoint.")
+    difference = first_difference(header["made_by"], filter.fingerprint)
+    if difference is not None:
+        raise CheckpointError(
+            f"{path} belongs to another filter; {difference}. Build the filter as it was when the checkpoint was saved."
+        )
+    template = jax.eval_shape(filter.init, jax.random.key(0, impl=header["key_impl"]))
+    leaves = [_as_jax(path, name, arrays, leaf, header["key_impl"]) for name, leaf in _named_leaves(template)]
+    return jax.tree.unflatten(jax.tree.structure(template), leaves)
+
+
+def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
+    """Name each leaf by its path, such as `statistics[0].precision.total`."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [(jax.tree_util.keystr(path).lstrip("."), leaf) for path, leaf in paths]
+
+
+def _as_numpy(leaf: Any) -> np.ndarray:
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+
+def _as_jax(path: str | os.PathLike, name: str, arrays: dict[str, np.ndarray], template: Any, key_impl: str) -> Any:
+    if jnp.issubdtype(template.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(jnp.asarray(arrays[name]), impl=key_impl)
+    saved = arrays.get(name)
+    if saved is None or saved.dtype != template.dtype or saved.shape != template.shape:
+        found = "nothing" if saved is None else f"{saved.dtype}{list(saved.shape)}"
+        raise CheckpointError(
+            f"{path} holds {found} for {name}; this filter needs {template.dtype}{list(template.shape)}. "
+            "If only the precision differs, set jax_enable_x64 as it was when the checkpoint was saved."
+        )
+    return jnp.asarray(saved)
+
+
+def _checksum(header: dict[str, str], arrays: dict[str, np.ndarray]) -> int:
+    total = zlib.crc32(repr(sorted(header.items())).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        total = zlib.crc32(f"{name}:{array.dtype.str}:{array.shape}".encode(), total)
+        total = zlib.crc32(array.tobytes(), total)
+    return total
+
+
+def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    if not path.exists():
+        raise CheckpointError(f"there is no checkpoint at {path}.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(f"{path} is not a readable checkpoint ({error}). Go back to an earlier one.") from error
+
+
+def _write_atomically(path: Path, content: bytes) -> None:
+    """Write beside the place, sync, rename over it, and sync the directory."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,23 @@
+"""The errors a user may meet: each says what was found, what was expected and what to do."""
+
+from __future__ import annotations
+
+
+class ParamfilterError(ValueError):
+    """Base of all errors raised on purpose by this library."""
+
+
+class ModelError(ParamfilterError):
+    """The model, its prior or its shapes are not usable; found before any data are seen."""
+
+
+class BeliefError(ParamfilterError):
+    """This kind of belief does not fit this model."""
+
+
+class DataError(ParamfilterError):
+    """The observations or inputs do not have the shape that the model speaks of."""
+
+
+class CheckpointError(ParamfilterError):
+    """The checkpoint is damaged, of another format, or of another filter."""

@@ -1,0 +1,20 @@
+"""The loop, its state, the posterior, and the named algorithms."""
+
+from paramfilter.filters.fingerprint import first_difference
+from paramfilter.filters.particle_filter import ParticleFilter
+from paramfilter.filters.posterior import Posterior, draw_particles, mixture_moments
+from paramfilter.filters.presets import extended_parameter_filter, sir_filter, storvik_filter
+from paramfilter.filters.state import FilterState, StepInfo
+
+__all__ = [
+    "FilterState",
+    "ParticleFilter",
+    "Posterior",
+    "StepInfo",
+    "draw_particles",
+    "extended_parameter_filter",
+    "first_difference",
+    "mixture_moments",
+    "sir_filter",
+    "storvik_filter",
+]

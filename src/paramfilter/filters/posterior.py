@@ -1,0 +1,100 @@
+"""The posterior of theta at one moment: a weighted mixture of what the particles believe.
+
+    p(theta | y_1..y_t)  ~  sum_i w^i q(theta | S^i)
+
+Means and standard deviations use the mean and variance of each belief (Rao-Blackwellised), not single draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from paramfilter.beliefs import Moments
+from paramfilter.filters.state import FilterState
+from paramfilter.types import KeyArray, Theta
+from paramfilter.weights import weighted_mean_and_variance
+
+if TYPE_CHECKING:
+    from paramfilter.filters.particle_filter import ParticleFilter
+
+NUM_QUANTILE_DRAWS = 16384
+"""Draws behind a quantile: its level is right to about 0.004."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What a filter believes about theta; all values are dicts by name, on the natural scale."""
+
+    filter: ParticleFilter
+    state: FilterState
+
+    def mean(self) -> dict[str, Array]:
+        """Return the posterior means."""
+        return self.filter.compiled(mixture_moments)(self.state).mean
+
+    def sd(self) -> dict[str, Array]:
+        """Return the posterior standard deviations."""
+        return jax.tree.map(jnp.sqrt, self.filter.compiled(mixture_moments)(self.state).variance)
+
+    def quantile(self, q: float | Sequence[float]) -> dict[str, Array]:
+        """Return quantiles; a sequence of levels gives a leading axis. Based on draws with a fixed key."""
+        # The keys of steps are folded in by time, so the largest number there is stays free.
+        draws = self.sample(jax.random.fold_in(self.state.key, np.uint32(2**32 - 1)), NUM_QUANTILE_DRAWS)
+        return {name: jnp.quantile(values, jnp.asarray(q), axis=0) for name, values in draws.items()}
+
+    def sample(self, key: KeyArray, num_draws: int) -> dict[str, Array]:
+        """Draw thetas: particles are chosen systematically by weight, and each draws from its belief."""
+        keys = jax.random.split(key, num_draws + 1)
+        z = self.filter.compiled(_draw_mixture)(self.state, keys[0], keys[1:])
+        return jax.vmap(self.filter.model.parameters.constrain)(z)
+
+    def log_prob(self, theta: Theta) -> Float[Array, ""]:
+        """Return the log density of the mixture at theta, on the natural scale."""
+        z = self.filter.model.parameters.unconstrain(theta)
+        return self.filter.compiled(_mixture_log_prob)(self.state, z)
+
+
+def mixture_moments(filter: ParticleFilter, state: FilterState) -> Moments:
+    """Return mean and variance of the mixture: within beliefs, and between them."""
+    belief = filter.bound_belief
+    shared, statistics = belief.regroup(state.shared, state.statistics, state.z, state.log_weights)
+    each = jax.vmap(belief.moments, in_axes=(None, 0, 0))(shared, statistics, state.z)
+    mean, variance = {}, {}
+    for name in each.mean:
+        mean[name], between = weighted_mean_and_variance(state.log_weights, each.mean[name])
+        within, _ = weighted_mean_and_variance(state.log_weights, each.variance[name])
+        variance[name] = within + between
+    return Moments(mean, variance)
+
+
+def draw_particles(state: FilterState, key: KeyArray, num_draws: int) -> Array:
+    """Choose particles by weight, systematically: `num_draws` indices."""
+    num_particles = state.log_weights.shape[0]
+    # Systematic resampling of a padded or repeated population would change N; invert the weights' steps instead.
+    cumulative = jnp.cumsum(jnp.exp(state.log_weights))
+    points = (jnp.arange(num_draws) + jax.random.uniform(key)) / num_draws * cumulative[-1]
+    return jnp.clip(jnp.searchsorted(cumulative, points, side="right"), 0, num_particles - 1)
+
+
+def _draw_mixture(filter: ParticleFilter, state: FilterState, key_choose: KeyArray, keys_draw: Array) -> Array:
+    belief = filter.bound_belief
+    shared, statistics = belief.regroup(state.shared, state.statistics, state.z, state.log_weights)
+    chosen = draw_particles(state, key_choose, len(keys_draw))
+    statistics, z = jax.tree.map(lambda leaf: leaf[chosen], (statistics, state.z))
+    return jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys_draw, shared, statistics, z).z
+
+
+def _mixture_log_prob(filter: ParticleFilter, state: FilterState, z: Float[Array, " param"]) -> Float[Array, ""]:
+    belief, parameters = filter.bound_belief, filter.model.parameters
+    shared, statistics = belief.regroup(state.shared, state.statistics, state.z, state.log_weights)
+    # The second argument only lends its axis to beliefs without a statistic.
+    each = jax.vmap(lambda statistic, _: belief.log_prob(shared, statistic, z))(statistics, state.z)
+    terms = jnp.where(state.log_weights > -jnp.inf, state.log_weights + each, -jnp.inf)
+    return jax.nn.logsumexp(terms) - parameters.log_volume(z)

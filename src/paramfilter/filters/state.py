@@ -1,0 +1,70 @@
+"""State is what the next step needs; Info is what happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from paramfilter.compensated import CompensatedSum
+from paramfilter.types import KeyArray
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class FilterState:
+    """All that a filter knows after t observations: a pytree of fixed size.
+
+    Attributes:
+        key: The filter's random key; the key of a step is derived from it and from `time`.
+        time: How many observations have been taken in.
+        x: States of the particles.
+        z: The theta each particle moved with last, in unconstrained coordinates.
+        shared: What all beliefs have in common.
+        statistics: What each particle remembers about theta.
+        log_weights: Normalised log weights.
+        running_log_evidence: log p(y_1..y_t), as a compensated sum.
+        outcome: All flags raised so far (see `paramfilter.Outcome`).
+        made_by: Fingerprint of the filter the state belongs to; not an array, so it costs nothing in a step.
+    """
+
+    key: KeyArray
+    time: Int[Array, ""]
+    x: PyTree
+    z: Float[Array, "particle param"]
+    shared: PyTree
+    statistics: PyTree
+    log_weights: Float[Array, " particle"]
+    running_log_evidence: CompensatedSum
+    outcome: Int[Array, ""]
+    made_by: str = field(metadata={"static": True})
+
+    @property
+    def log_evidence(self) -> Float[Array, ""]:
+        """The estimate of log p(y_1..y_t)."""
+        return self.running_log_evidence.value
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class StepInfo:
+    """What happened in one step.
+
+    Attributes:
+        ess: Effective sample size after weighting; 0 if the step failed.
+        log_evidence_increment: log p(y_t | y_1..y_{t-1}); 0 for a missing or refused observation, -inf if the step
+            failed.
+        outcome: Flags of this step, 0 if all is well; `paramfilter.explain` puts them in words.
+        resampled: Whether particles were resampled before they moved.
+        num_nan: Particles for which the model returned NaN.
+        discrepancy: By how many nats the beliefs' approximation misses the model's log density of this step, on
+            average.
+    """
+
+    ess: Float[Array, ""]
+    log_evidence_increment: Float[Array, ""]
+    outcome: Int[Array, ""]
+    resampled: Bool[Array, ""]
+    num_nan: Int[Array, ""]
+    discrepancy: Float[Array, ""]

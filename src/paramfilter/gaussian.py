@@ -1,0 +1,85 @@
+"""The Gaussian inside a tree of distributions, if it is one.
+
+Conjugate and mean-expanding beliefs, guided proposals and the Kalman reference all need the mean and the covariance
+of a transition or an observation. They read them off the user's own numpyro distributions: `Normal` (also batched,
+expanded or turned into an event), `MultivariateNormal`, and pytrees of these, laid out as one vector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax.scipy.linalg import block_diag, solve_triangular
+from jaxtyping import Array, Bool, Float
+
+from paramfilter import distributions
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Gaussian:
+    """N(mean, scale scale^T); `scale` is a vector of standard deviations, or a lower triangular matrix."""
+
+    mean: Float[Array, " obs"]
+    scale: Float[Array, " obs"] | Float[Array, "obs obs"]
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether the components are independent."""
+        return self.scale.ndim == 1
+
+    @property
+    def covariance(self) -> Float[Array, "obs obs"]:
+        """The covariance matrix."""
+        return jnp.diag(self.scale**2) if self.is_diagonal else self.scale @ self.scale.T
+
+    def observed_only(self, observed: Bool[Array, " obs"]) -> Gaussian:
+        """Return the marginal of the observed components; the others get unit variance and no covariance.
+
+        The caller zeroes the residuals and design rows of the missing components, so that they teach nothing.
+        """
+        if self.is_diagonal:
+            return Gaussian(self.mean, jnp.where(observed, self.scale, 1.0))
+        both = observed[:, None] & observed[None, :]
+        covariance = jnp.where(both, self.covariance, jnp.eye(len(self.mean), dtype=self.mean.dtype))
+        return Gaussian(self.mean, jnp.linalg.cholesky(covariance))
+
+    def whiten(self, columns: Float[Array, "obs ..."]) -> Float[Array, "obs ..."]:
+        """Multiply by the inverse of `scale` from the left: residuals become standard normal."""
+        if self.is_diagonal:
+            return columns / self.scale.reshape(-1, *[1] * (columns.ndim - 1))
+        return solve_triangular(self.scale, columns, lower=True)
+
+    def log_normaliser(self, observed: Bool[Array, " obs"]) -> Float[Array, ""]:
+        """Return log of the density's constant over the observed components."""
+        deviations = self.scale if self.is_diagonal else jnp.diagonal(self.scale)
+        return -jnp.sum(jnp.where(observed, jnp.log(deviations) + 0.5 * jnp.log(2 * jnp.pi), 0.0))
+
+
+def gaussian_of(tree: distributions.DistributionTree) -> Gaussian | None:
+    """Return the joint Gaussian of a tree of distributions, or None if some leaf is not Gaussian."""
+    leaves = jax.tree.leaves(tree, is_leaf=distributions.is_distribution)
+    found = [_leaf_gaussian(leaf) for leaf in leaves]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
+        return None
+    mean = jnp.concatenate([part.mean for part in parts])
+    if all(part.is_diagonal for part in parts):
+        return Gaussian(mean, jnp.concatenate([part.scale for part in parts]))
+    scales = [jnp.diag(part.scale) if part.is_diagonal else part.scale for part in parts]
+    return Gaussian(mean, block_diag(*scales))
+
+
+def _leaf_gaussian(leaf: Any) -> Gaussian | None:
+    inner = distributions.components(leaf)
+    family: Any = inner.base_dist if isinstance(inner, dist.ExpandedDistribution) else inner
+    if type(family) is dist.Normal:
+        mean, scale = (jnp.broadcast_to(jnp.asarray(part), inner.shape()) for part in (family.loc, family.scale))
+        return Gaussian(mean.reshape(-1), scale.reshape(-1))
+    if type(inner) is dist.MultivariateNormal and inner.batch_shape == ():
+        return Gaussian(jnp.asarray(inner.loc), jnp.asarray(inner.scale_tril))
+    return None

@@ -1,0 +1,127 @@
+"""A state-space model with static parameters, written as plain functions that return distributions.
+
+    theta ~ prior
+    x_0   ~ initial(theta, inputs)
+    x_t   ~ transition(theta, x_{t-1}, inputs_t)
+    y_t   ~ observation(theta, x_t, inputs_t)            t = 1, 2, ...
+
+`theta` is a dict of named values on their natural scale; `x` an array or a pytree; `inputs` any pytree, or None. The
+first observation is y_1, after one transition from x_0.
+
+>>> import jax, jax.numpy as jnp, numpyro.distributions as dist
+>>> model = StateSpaceModel(
+...     prior={"phi": dist.Normal(0.0, 1.0)},
+...     initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
+...     transition=lambda theta, x, inputs: dist.Normal(theta["phi"] * x, 1.0),
+...     observation=lambda theta, x, inputs: dist.Normal(x, 0.5),
+... )
+>>> xs, ys = simulate(jax.random.key(0), model, {"phi": 0.9}, num_steps=100)
+>>> xs.shape, ys.shape
+((100,), (100,))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from paramfilter import distributions
+from paramfilter.parameters import Parameters
+from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
+
+
+@dataclass(frozen=True, eq=False)
+class StateSpaceModel:
+    """Prior, initial law, transition and observation of a state-space model.
+
+    Args:
+        prior: A distribution for each named parameter; its support bounds the parameter.
+        initial: `(theta, inputs) ->` the distribution of x_0.
+        transition: `(theta, x, inputs) ->` the distribution of the next state.
+        observation: `(theta, x, inputs) ->` the distribution of the observation of `x`.
+        name: What checkpoints and messages call the model.
+        example_inputs: Inputs of one step, if the model reads any; used to try the model out before data arrive.
+    """
+
+    prior: Mapping[str, Any]
+    initial: Callable[[Theta, Inputs], Any]
+    transition: Callable[[Theta, State, Inputs], Any]
+    observation: Callable[[Theta, State, Inputs], Any]
+    name: str = "model"
+    example_inputs: Inputs = None
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """The unknowns: names, priors, coordinates."""
+        return Parameters(self.prior)
+
+    def sample_initial(self, key: KeyArray, theta: Theta, inputs: Inputs) -> State:
+        """Draw x_0."""
+        return distributions.sample(key, self.initial(theta, inputs))
+
+    def sample_transition(self, key: KeyArray, theta: Theta, x: State, inputs: Inputs) -> State:
+        """Draw the next state after `x`."""
+        return distributions.sample(key, self.transition(theta, x, inputs))
+
+    def sample_observation(self, key: KeyArray, theta: Theta, x: State, inputs: Inputs) -> Observation:
+        """Draw an observation of `x`."""
+        return distributions.sample(key, self.observation(theta, x, inputs))
+
+    def initial_log_prob(self, theta: Theta, x: State, inputs: Inputs) -> Float[Array, ""]:
+        """Return log p(x_0 | theta)."""
+        return distributions.log_prob(self.initial(theta, inputs), x)
+
+    def transition_log_prob(self, theta: Theta, x_prev: State, x: State, inputs: Inputs) -> Float[Array, ""]:
+        """Return log p(x | x_prev, theta)."""
+        return distributions.log_prob(self.transition(theta, x_prev, inputs), x)
+
+    def observation_log_prob(self, theta: Theta, x: State, y: Observation, inputs: Inputs) -> Float[Array, ""]:
+        """Return log p(y | x, theta) of the components of y that are not missing (NaN)."""
+        return distributions.log_prob_where_observed(self.observation(theta, x, inputs), y)
+
+
+def simulate(
+    key: KeyArray,
+    model: StateSpaceModel,
+    theta: Theta,
+    num_steps: int,
+    inputs: Inputs = None,
+    initial_inputs: Inputs = None,
+) -> tuple[State, Observation]:
+    """Draw states x_1..x_T and observations y_1..y_T from the model at a given theta.
+
+    Args:
+        key: A typed key, `jax.random.key(seed)`.
+        model: The model.
+        theta: A value for each named parameter.
+        num_steps: T.
+        inputs: A pytree with a leading axis of length T, or None.
+        initial_inputs: What `initial` is told, or None.
+
+    Returns:
+        States and observations, each with a leading axis of length T.
+    """
+    model.parameters.check_names(theta)
+    theta = {name: jnp.asarray(value, float) for name, value in theta.items()}
+    key_initial, key_steps = jax.random.split(key)
+    x0 = strongly_typed(model.sample_initial(key_initial, theta, initial_inputs))
+
+    def step(x, step_input):
+        step_key, inputs_now = step_input
+        key_move, key_observe = jax.random.split(step_key)
+        x = strongly_typed(model.sample_transition(key_move, theta, x, inputs_now))
+        return x, (x, model.sample_observation(key_observe, theta, x, inputs_now))
+
+    _, (xs, ys) = jax.lax.scan(step, x0, (jax.random.split(key_steps, num_steps), inputs), length=num_steps)
+    return xs, ys
+
+
+def strongly_typed(tree: Any) -> Any:
+    """Give each leaf a definite dtype, so that a scan or a second step sees the same type as the first."""
+    return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, jnp.result_type(leaf)), tree)

@@ -1,0 +1,156 @@
+"""Parameters by name: supports taken from their priors, and one vector of unconstrained coordinates.
+
+The user thinks in `theta = {"phi": 0.9, "sigma": 0.1}`; samplers and polynomials want a point z of R^p. The support of
+each prior gives a bijector (`numpyro.distributions.biject_to`): the identity on the real line, a logarithm for positive
+numbers, a logit for an interval. Densities in z carry the Jacobian, so nothing is lost on the way.
+
+>>> import numpyro.distributions as dist
+>>> parameters = Parameters({"phi": dist.Normal(0.0, 1.0), "sigma": dist.HalfNormal(1.0)})
+>>> parameters.dimension
+2
+>>> z = parameters.unconstrain({"phi": 0.5, "sigma": 1.0})
+>>> [round(float(value), 3) for value in z]
+[0.5, 0.0]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpyro.distributions import biject_to
+
+from paramfilter.errors import ModelError
+from paramfilter.types import KeyArray, Theta
+
+NUM_PRIOR_DRAWS = 4096
+"""Draws kept from the prior: enough for its median and spread."""
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """The unknowns of a model: their names, priors, shapes and coordinates."""
+
+    prior: Mapping[str, Any]
+
+    def __post_init__(self):
+        if not isinstance(self.prior, Mapping) or not self.prior:
+            raise ModelError(
+                "prior must be a dict of named distributions with at least one entry, for example "
+                f'{{"theta": dist.Normal(0.0, 1.0)}}; got {self.prior!r}.'
+            )
+        for name, distribution in self.prior.items():
+            _check_prior(name, distribution)
+        _ = self.prior_draws  # refuses a prior that is not finite
+
+    @cached_property
+    def prior_draws(self) -> Float[np.ndarray, "draw param"]:
+        """Draws from the prior, made once: whoever tries a model out or needs the prior's spread uses these."""
+
+        def draw(key):
+            keys = dict(zip(self.names, jax.random.split(key, len(self.names)), strict=True))
+            theta = {name: prior.sample(keys[name]) for name, prior in self.prior.items()}
+            scores = {name: jnp.sum(prior.log_prob(theta[name])) for name, prior in self.prior.items()}
+            return self.unconstrain(theta), theta, scores
+
+        try:
+            draws, thetas, scores = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(0), NUM_PRIOR_DRAWS))
+        except NotImplementedError as error:
+            raise ModelError(f"the prior cannot be drawn from ({error}). {_cure(self.names[0])}") from error
+        for name in self.names:
+            if not np.all(np.isfinite(thetas[name])) or not np.all(np.isfinite(scores[name])):
+                raise ModelError(
+                    f'the prior of "{name}" is not finite: it draws {np.ravel(thetas[name])[:3]} with log densities '
+                    f"{scores[name][:3]}. {_cure(name)}"
+                )
+        return np.asarray(draws, np.float64)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names in the order of the user's dict, which is the order of the coordinates."""
+        return tuple(self.prior)
+
+    @cached_property
+    def bijectors(self) -> dict[str, Any]:
+        """For each name the map from unconstrained coordinates to the prior's support."""
+        return {name: biject_to(distribution.support) for name, distribution in self.prior.items()}
+
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """For each name its place in the vector of unconstrained coordinates."""
+        ends, start = {}, 0
+        for name, distribution in self.prior.items():
+            size = math.prod(self.bijectors[name].inverse_shape(distribution.shape()))
+            ends[name] = slice(start, start + size)
+            start += size
+        return ends
+
+    @property
+    def dimension(self) -> int:
+        """The number p of unconstrained coordinates."""
+        return self.slices[self.names[-1]].stop
+
+    def constrain(self, z: Float[Array, " param"]) -> dict[str, Array]:
+        """Map coordinates to named parameters on their natural scale."""
+        return {name: self.bijectors[name](self._block(name, z)) for name in self.names}
+
+    def unconstrain(self, theta: Theta) -> Float[Array, " param"]:
+        """Map named parameters to coordinates."""
+        self.check_names(theta)
+        blocks = []
+        for name in self.names:
+            value = jnp.broadcast_to(jnp.asarray(theta[name], float), self.prior[name].shape())
+            blocks.append(jnp.ravel(self.bijectors[name].inv(value)))
+        return jnp.concatenate(blocks)
+
+    def log_prior(self, z: Float[Array, " param"]) -> Float[Array, ""]:
+        """Return the prior's log density in the unconstrained coordinates, Jacobian included."""
+        theta = self.constrain(z)
+        scores = [jnp.sum(self.prior[name].log_prob(theta[name])) for name in self.names]
+        return sum(scores, start=self.log_volume(z))
+
+    def log_volume(self, z: Float[Array, " param"]) -> Float[Array, ""]:
+        """Return log |d theta / d z|: what a density in z has more than one in theta."""
+        total = jnp.zeros((), z.dtype)
+        for name in self.names:
+            block = self._block(name, z)
+            total += jnp.sum(self.bijectors[name].log_abs_det_jacobian(block, self.bijectors[name](block)))
+        return total
+
+    def sample(self, key: KeyArray) -> Float[Array, " param"]:
+        """Draw coordinates from the prior."""
+        keys = jax.random.split(key, len(self.names))
+        theta = {name: self.prior[name].sample(k) for name, k in zip(self.names, keys, strict=True)}
+        return self.unconstrain(theta)
+
+    def check_names(self, theta: Theta) -> None:
+        """Refuse a theta whose names are not those of the prior."""
+        missing, unknown = set(self.names) - set(theta), set(theta) - set(self.names)
+        if missing or unknown:
+            raise ModelError(
+                f"theta must have the names of the prior, {list(self.names)}; "
+                f"missing: {sorted(missing)}, unknown: {sorted(unknown)}."
+            )
+
+    def _block(self, name: str, z: Float[Array, " param"]) -> Array:
+        shape = self.bijectors[name].inverse_shape(self.prior[name].shape())
+        return jnp.reshape(z[self.slices[name]], shape)
+
+
+def _check_prior(name: str, distribution: Any) -> None:
+    """Refuse a prior that cannot be mapped to R^p."""
+    if not hasattr(distribution, "sample") or not hasattr(distribution, "support"):
+        raise ModelError(f'the prior of "{name}" is a {type(distribution).__name__}, not a distribution. {_cure(name)}')
+    if getattr(distribution.support, "is_discrete", False):
+        raise ModelError(f'the prior of "{name}" is discrete; parameters are continuous here. {_cure(name)}')
+
+
+def _cure(name: str) -> str:
+    return f'Give "{name}" a proper continuous numpyro distribution, for example dist.Normal(0.0, 1.0).'

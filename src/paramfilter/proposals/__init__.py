@@ -1,0 +1,6 @@
+"""How particles move: draw the next state, and weigh it by what the draw left out."""
+
+from paramfilter.proposals.base import BoundProposal, Move, Proposal
+from paramfilter.proposals.bootstrap import Bootstrap
+
+__all__ = ["Bootstrap", "BoundProposal", "Move", "Proposal"]

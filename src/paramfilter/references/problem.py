@@ -1,0 +1,164 @@
+"""What a reference is asked: a model and its data, checked and in float64, with the state laid out as a vector.
+
+Every function here, and every caller, runs inside `jax.enable_x64(True)`: a reference does not inherit the precision of
+the filter that it judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from paramfilter import distributions
+from paramfilter.errors import DataError, ModelError
+from paramfilter.model import StateSpaceModel
+from paramfilter.types import Inputs, Observation, State
+
+MAX_COORDINATES = 2
+"""A tensor grid in three or more coordinates is no longer cheap, nor needed: samplers do that."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A model, its data and the layout of its state.
+
+    Args:
+        model: The model.
+        ys: Observations with a leading axis of time, float64, NaN where missing.
+        inputs: Inputs with a leading axis of time, or None.
+        initial_inputs: What `initial` is told, or None.
+        num_steps: T.
+        state_size: The number of components of one state.
+        to_state: From a vector of components to a state as the model knows it.
+    """
+
+    model: StateSpaceModel
+    ys: Observation
+    inputs: Inputs
+    initial_inputs: Inputs
+    num_steps: int
+    state_size: int
+    to_state: Callable[[Float[Array, " state"]], State]
+
+    def inputs_at(self, time: int) -> Inputs:
+        """Return the inputs of one step."""
+        return jax.tree.map(lambda leaf: leaf[time], self.inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeAnswers:
+    """What a method knows at each node of theta: the likelihood, and the last state.
+
+    Args:
+        log_likelihood: log p(y_{1:T} | theta) at each node.
+        state_mean: E[x_T | y_{1:T}, theta], as a vector, at each node.
+        state_variance: The variance of each component of x_T there.
+        repeats: Independent estimates of `log_likelihood`, if the method is Monte Carlo.
+        excess: How far the transition is from being resolved, if the method has a grid of the state.
+    """
+
+    log_likelihood: Float[np.ndarray, " node"]
+    state_mean: Float[np.ndarray, "node state"]
+    state_variance: Float[np.ndarray, "node state"]
+    repeats: Float[np.ndarray, "draw node"] | None = None
+    excess: Float[np.ndarray, " node"] | None = None
+
+
+def problem_of(
+    model: StateSpaceModel, ys: Observation, inputs: Inputs, initial_inputs: Inputs, *, reference: str
+) -> Problem:
+    """Check model and data against each other, and convert the data to float64."""
+    dimension = model.parameters.dimension
+    if dimension > MAX_COORDINATES:
+        raise ModelError(
+            f"{reference} integrates over one or two unconstrained coordinates; this prior has {dimension} "
+            f"({', '.join(model.parameters.names)}). Fix all but two of them at known values inside the model, or "
+            "take a sampler (pmmh, smc2) as the reference."
+        )
+    ys, inputs, initial_inputs = (in_float64(tree) for tree in (ys, inputs, initial_inputs))
+    num_steps = _length("ys", ys)
+    if inputs is not None and _length("inputs", inputs) != num_steps:
+        raise DataError(
+            f"inputs cover {_length('inputs', inputs)} steps and ys {num_steps}; give one input for each y."
+        )
+    _refuse_infinite(ys)
+    first = None if inputs is None else jax.tree.map(lambda leaf: leaf[0], inputs)
+    x, y = _draw_shapes(model, initial_inputs, first)
+    _same_observation(ys, y)
+    flat, to_state = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), x))
+    return Problem(model, ys, inputs, initial_inputs, num_steps, flat.size, to_state)
+
+
+def remember_last(
+    answers: Callable[[Float[np.ndarray, "node param"]], NodeAnswers],
+) -> Callable[[Float[np.ndarray, "node param"]], NodeAnswers]:
+    """Keep the answers of the last call: zooming ends at nodes that are then asked for once more."""
+    last: dict[bytes, NodeAnswers] = {}
+
+    def remembered(z):
+        asked = z.tobytes()
+        if asked not in last:
+            found = answers(z)
+            last.clear()
+            last[asked] = found
+        return last[asked]
+
+    return remembered
+
+
+def in_float64(tree: Any) -> Any:
+    """Convert floating leaves to float64 and leave the others as they are."""
+
+    def convert(leaf):
+        leaf = jnp.asarray(leaf)
+        return leaf.astype(jnp.float64) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    return jax.tree.map(convert, tree)
+
+
+def _length(label: str, tree: Any) -> int:
+    lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(tree)}
+    if len(lengths) != 1 or 0 in lengths:
+        raise DataError(f"all leaves of {label} need one leading axis of time, at least one step long; got {lengths}.")
+    return lengths.pop()
+
+
+def _refuse_infinite(ys: Observation) -> None:
+    if any(bool(jnp.any(jnp.isinf(leaf))) for leaf in jax.tree.leaves(ys)):
+        raise DataError("ys holds +inf or -inf. Use NaN for a missing value.")
+
+
+def _draw_shapes(model: StateSpaceModel, initial_inputs: Inputs, inputs: Inputs) -> tuple[Any, Any]:
+    """Return the shapes of one state and one observation, without running the model."""
+
+    def draw(key):
+        theta = model.parameters.constrain(model.parameters.sample(key))
+        x0 = model.sample_initial(key, theta, initial_inputs)
+        x1 = model.sample_transition(key, theta, x0, inputs)
+        return x0, x1, model.sample_observation(key, theta, x1, inputs)
+
+    x0, x1, y = jax.eval_shape(draw, jax.random.key(0))
+    if jax.tree.map(lambda leaf: leaf.shape, x0) != jax.tree.map(lambda leaf: leaf.shape, x1):
+        raise ModelError(
+            f"initial and transition must draw states of one structure and shape; they draw {x0} and {x1}."
+        )
+    return x1, y
+
+
+def _same_observation(ys: Observation, y: Any) -> None:
+    given = jax.tree.map(lambda leaf: leaf.shape[1:], ys)
+    drawn = jax.tree.map(lambda leaf: leaf.shape, y)
+    if given != drawn:
+        raise DataError(f"one observation has shape {given} in ys, but the model's observation draws {drawn}.")
+
+
+def flat_observations(ys: Observation) -> Float[Array, "time obs"]:
+    """Lay each observation out as a vector."""
+    return jax.vmap(distributions.ravel)(ys).astype(jnp.float64)

@@ -1,0 +1,8 @@
+"""Draw theta from an unnormalised belief, at a constant cost."""
+
+from paramfilter.theta_samplers.base import LogDensity, Region, ThetaDraw, ThetaSampler
+from paramfilter.theta_samplers.inverse_cdf import CdfTable, InverseCdf
+from paramfilter.theta_samplers.random_walk import RandomWalk
+from paramfilter.theta_samplers.slice import Slice
+
+__all__ = ["CdfTable", "InverseCdf", "LogDensity", "RandomWalk", "Region", "Slice", "ThetaDraw", "ThetaSampler"]

@@ -1,0 +1,137 @@
+"""Exact draws from a one-dimensional belief, by inverting its distribution function on an adaptive grid.
+
+1. Zoom: evaluate the log density on a coarse grid of the window; keep the hull of all points within `DEPTH` nats of the
+   best one, widened by a cell on each side; repeat. A peak narrower than a cell keeps two cells, so each zoom gains a
+   factor of at most (points - 1)/2, and six zooms of 17 points find a bulk 200,000 times narrower than the window.
+2. Tabulate the density on a fine uniform grid of that hull; the mass of each cell comes from the fourth-order rule
+   h/24 (-q_{i-1} + 13 q_i + 13 q_{i+1} - q_{i+2}), which needs values only.
+3. Draw u, find the cell, and invert the linear density inside the cell.
+
+The price: the hull must be found by the coarse grid. Two separate peaks, each narrower than a cell of the first grid,
+may lose the lower one; a log density of moderate degree in units of its prior does not do that.
+
+>>> import jax, jax.numpy as jnp
+>>> table = InverseCdf().tabulate(
+...     lambda z: -0.5 * jnp.sum((z - 1.0) ** 2) / 0.01, jnp.array([-16.0]), jnp.array([16.0])
+... )
+>>> round(float(jnp.sum(table.weights * table.points)), 4)
+1.0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from paramfilter.theta_samplers.base import LogDensity, Region, ThetaDraw, ThetaSampler
+from paramfilter.types import KeyArray
+
+DEPTH = 14.0
+"""Nats below the maximum at which the tails are cut: a relative mass of about 1e-7."""
+
+EDGE_DEPTH = 10.0
+"""A window edge within this many nats of the maximum cuts off mass that matters."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class CdfTable:
+    """A one-dimensional density on its bulk.
+
+    Attributes:
+        points: Uniform grid over the bulk.
+        density: Unnormalised density at the points, at most 1.
+        weights: Quadrature weights times normalised density: `sum(weights * f(points))` is the mean of f.
+        cumulative: Normalised distribution function at the points.
+        log_normaliser: Log of the integral of exp(log density).
+        at_edge: The window cuts off mass that matters.
+    """
+
+    points: Float[Array, " node"]
+    density: Float[Array, " node"]
+    weights: Float[Array, " node"]
+    cumulative: Float[Array, " node"]
+    log_normaliser: Float[Array, ""]
+    at_edge: Bool[Array, ""]
+
+    def invert(self, u: Float[Array, ""]) -> Float[Array, ""]:
+        """Return the quantile of level `u`."""
+        cell = jnp.clip(jnp.sum(self.cumulative <= u) - 1, 0, len(self.points) - 2)
+        left, right = self.density[cell], self.density[cell + 1]
+        below, above = self.cumulative[cell], self.cumulative[cell + 1]
+        share = jnp.clip((u - below) / jnp.where(above > below, above - below, 1.0), 0.0, 1.0)
+        # The density is linear in the cell: solve left s + (right - left) s^2 / 2 = share (left + right) / 2 for s.
+        target = share * (left + right)
+        root = jnp.sqrt(jnp.maximum(left**2 + (right - left) * target, 0.0))
+        place = target / jnp.where(left + root > 0, left + root, 1.0)
+        return self.points[cell] + place * (self.points[1] - self.points[0])
+
+
+@dataclass(frozen=True)
+class InverseCdf(ThetaSampler):
+    """Exact draws in one dimension.
+
+    Args:
+        num_points: Points of the fine grid; 96 give a spacing of about 0.12 standard deviations.
+        num_zoom_points: Points of each coarse grid.
+        num_zooms: How often the window is narrowed.
+    """
+
+    num_points: int = 96
+    num_zoom_points: int = 17
+    num_zooms: int = 6
+
+    def draw(
+        self, key: KeyArray, log_density: LogDensity, previous: Float[Array, " param"], region: Region
+    ) -> ThetaDraw:
+        """Draw one point exactly; `previous` is not used."""
+        table = self.tabulate(log_density, region.low, region.high)
+        z = table.invert(jax.random.uniform(key, dtype=previous.dtype))[None]
+        return ThetaDraw(z, table.at_edge)
+
+    def tabulate(self, log_density: LogDensity, low: Float[Array, "1"], high: Float[Array, "1"]) -> CdfTable:
+        """Find the bulk of the density in the window and tabulate it there."""
+
+        def evaluate(points):
+            values = jax.vmap(lambda point: log_density(point[None]))(points)
+            return jnp.where(jnp.isnan(values), -jnp.inf, values)
+
+        def zoom(_, hull):
+            points = jnp.linspace(hull[0], hull[1], self.num_zoom_points)
+            values = evaluate(points)
+            kept = values > jnp.max(values) - DEPTH
+            first = jnp.argmax(kept)
+            last = self.num_zoom_points - 1 - jnp.argmax(kept[::-1])
+            return points[jnp.maximum(first - 1, 0)], points[jnp.minimum(last + 1, self.num_zoom_points - 1)]
+
+        hull = jax.lax.fori_loop(0, self.num_zooms, zoom, (low[0], high[0]))
+        points = jnp.linspace(hull[0], hull[1], self.num_points)
+        values = evaluate(points)
+        top = jnp.max(values)
+        density = jnp.exp(values - jnp.where(jnp.isfinite(top), top, 0.0))
+        spacing = points[1] - points[0]
+        cells = _cell_masses(density)
+        total = jnp.sum(cells)
+        safe_total = jnp.where(total > 0, total, 1.0)
+        ends = evaluate(jnp.stack([low[0], high[0]]))
+        return CdfTable(
+            points=points,
+            density=density,
+            weights=density / jnp.where(total > 0, jnp.sum(density), 1.0),
+            cumulative=jnp.concatenate([jnp.zeros(1, density.dtype), jnp.cumsum(cells) / safe_total]),
+            log_normaliser=top + jnp.log(total) + jnp.log(spacing),
+            at_edge=jnp.any(ends > top - EDGE_DEPTH),
+        )
+
+
+def _cell_masses(density: Float[Array, " node"]) -> Float[Array, " cell"]:
+    """Return the mass between neighbouring points in units of the spacing; trapezoids at the ends."""
+    outer = jnp.concatenate([density[:1], density, density[-1:]])
+    before, left, right, after = outer[:-3], outer[1:-2], outer[2:-1], outer[3:]
+    fourth_order = (13.0 * (left + right) - before - after) / 24.0
+    trapezoid = 0.5 * (left + right)
+    is_end = (jnp.arange(len(density) - 1) == 0) | (jnp.arange(len(density) - 1) == len(density) - 2)
+    return jnp.where(is_end | (fourth_order <= 0), trapezoid, fourth_order)

@@ -1,0 +1,38 @@
+"""The picture of the layers stays true, and the core stays light.
+
+That the code keeps to the layers is checked by `lint-imports`; here the pages are held to the same list.
+"""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+LAYERS = next(contract["layers"] for contract in CONTRACTS if contract["id"] == "layers")
+MODULES = [module.strip(" ()") for layer in LAYERS for module in layer.split("|")]
+
+
+def test_every_module_stands_in_the_picture_in_the_order_of_the_layers():
+    picture = (ROOT / "docs" / "_static" / "layers.svg").read_text()
+    assert re.findall(r'monospace">(\w+)</text>', picture) == MODULES
+
+
+def test_every_module_is_described_in_the_order_of_the_layers():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    terms = re.findall(r"^(`.*`)\n: ", page, flags=re.MULTILINE)
+    assert [module for term in terms for module in re.findall(r"`(\w+)`", term)] == MODULES
+
+
+def test_importing_the_package_pulls_in_nothing_heavy():
+    """Our imports are checked statically; this sees what the imports of our imports bring along."""
+    heavy = "matplotlib", "xarray", "pandas", "blackjax", "IPython"
+    code = f"import sys, paramfilter; print([name for name in {heavy!r} if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if run.returncode:
+        pytest.fail(run.stderr)
+    assert run.stdout.strip() == "[]"

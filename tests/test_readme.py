@@ -1,0 +1,24 @@
+"""The README's example runs as printed and its posterior is right."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import paramfilter as pf
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def test_readme_example_runs_and_learns_theta(capsys):
+    block = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert block is not None
+    scope = {}
+    exec(block.group(1), scope)  # noqa: S102 - the README is ours
+    assert "all is well" in capsys.readouterr().out
+    posterior, ys = scope["posterior"], scope["ys"]
+    reference = pf.references.grid_posterior(scope["model"], ys)
+    # 500 particles of a bootstrap filter: half a posterior sd is twice what `experiments.sin_paper` measures.
+    error = (float(posterior.mean()["theta"]) - reference.mean()["theta"]) / reference.sd()["theta"]
+    assert abs(error) < 0.8
+    assert float(posterior.sd()["theta"]) == pytest.approx(float(reference.sd()["theta"]), rel=0.25)
