@@ -11,6 +11,9 @@ import numpy as np
 
 import paramfilter as pf
 
+SMALLEST_RATIO = 1e-6
+"""A collapsed filter reports an sd of zero; its ratio is counted as this."""
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -56,7 +59,7 @@ def judge(filter: pf.ParticleFilter, state: pf.FilterState, reference: pf.refere
     state_mean = np.sum(weights * np.asarray(state.x, np.float64)) / np.sum(weights)
     return Verdict(
         mean_error={name: float((mean[name] - right_mean[name]) / right_sd[name]) for name in mean},
-        log_sd_ratio={name: float(np.log(sd[name] / right_sd[name])) for name in mean},
+        log_sd_ratio={name: float(np.log(max(sd[name] / right_sd[name], SMALLEST_RATIO))) for name in mean},
         state_error=float((state_mean - reference.state_mean) / reference.state_sd),
         evidence_error=float(state.log_evidence - reference.log_evidence),
     )

@@ -6,8 +6,7 @@ Given theta, the likelihood of the data comes from one of two methods, named by 
 - `Particles()`, for any state: a large particle filter, with a standard error.
 
 >>> import jax, jax.numpy as jnp, numpyro.distributions as dist
->>> from paramfilter.errors import ModelError
-from paramfilter.model import StateSpaceModel, simulate
+>>> from paramfilter.model import StateSpaceModel, simulate
 >>> model = StateSpaceModel(
 ...     prior={"theta": dist.Normal(0.0, 0.2)},
 ...     initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
