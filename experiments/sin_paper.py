@@ -32,14 +32,14 @@ def sin_paper(
     model = pf.models.sin()
     filters = make_filters(model, num_particles)
     verdicts = {name: [] for name in filters}
-    references = {"mean": [], "sd": [], "change of mean when all grids are halved, in sds": []}
+    references = {"mean": [], "sd": [], "change of mean when all spacings are halved, in sds": []}
     for seed in range(num_data_sets):
         ys = pf.simulate(jax.random.key(seed), model, TRUTH, num_steps)[1]
         reference = pf.references.grid_posterior(model, ys, check=seed == 0)
         references["mean"].append(float(reference.mean()["theta"]))
         references["sd"].append(float(reference.sd()["theta"]))
         if reference.accuracy is not None:
-            references["change of mean when all grids are halved, in sds"].append(float(reference.accuracy.mean))
+            references["change of mean when all spacings are halved, in sds"].append(float(reference.accuracy.mean))
         for name, filter in filters.items():
             state = last_state(filter, filter.init(jax.random.key(100 + seed)), ys)
             verdicts[name].append(judge(filter, state, reference))

@@ -65,7 +65,7 @@ def _exact_median(parameters: Parameters, sampled: np.ndarray) -> np.ndarray:
             continue
         try:
             natural = jnp.broadcast_to(distribution.icdf(jnp.asarray(0.5)), distribution.shape())
-        except (NotImplementedError, AttributeError):
+        except (NotImplementedError, AttributeError, ImportError):  # some quantiles need an optional package
             continue
         unconstrained = np.ravel(np.asarray(parameters.bijectors[name].inv(natural), np.float64))
         if np.all(np.isfinite(unconstrained)):

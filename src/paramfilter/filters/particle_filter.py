@@ -158,8 +158,6 @@ def _init(self: ParticleFilter, key: KeyArray, inputs: Inputs) -> FilterState:
         return z, x, belief.absorb_initial(belief.start(), x, inputs)
 
     z, x, statistics = jax.vmap(one)(*(jax.random.split(k, self.num_particles) for k in (key_theta, key_x)))
-    # belief.start() does not depend on the particle; spread it over the axis where nothing else has.
-    statistics = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, leaf.shape), statistics)
     log_weights, _ = normalise(jnp.zeros(self.num_particles, z.dtype))
     return FilterState(
         key=key_filter,

@@ -77,7 +77,7 @@ def mixture_moments(filter: ParticleFilter, state: FilterState) -> Moments:
 def draw_particles(state: FilterState, key: KeyArray, num_draws: int) -> Array:
     """Choose particles by weight, systematically: `num_draws` indices."""
     num_particles = state.log_weights.shape[0]
-    # Systematic resampling of a padded or repeated population would change N; invert the weights' steps instead.
+    # The resampling parts keep the number of particles; here it changes, so the weights' steps are inverted directly.
     cumulative = jnp.cumsum(jnp.exp(state.log_weights))
     points = (jnp.arange(num_draws) + jax.random.uniform(key)) / num_draws * cumulative[-1]
     return jnp.clip(jnp.searchsorted(cumulative, points, side="right"), 0, num_particles - 1)

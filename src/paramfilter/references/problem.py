@@ -80,7 +80,7 @@ def problem_of(
         raise ModelError(
             f"{reference} integrates over one or two unconstrained coordinates; this prior has {dimension} "
             f"({', '.join(model.parameters.names)}). Fix all but two of them at known values inside the model, or "
-            "take a sampler (pmmh, smc2) as the reference."
+            "compare with a long MCMC run instead."
         )
     ys, inputs, initial_inputs = (in_float64(tree) for tree in (ys, inputs, initial_inputs))
     num_steps = _length("ys", ys)
