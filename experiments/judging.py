@@ -91,13 +91,17 @@ def score(verdicts: list[Verdict], runs_per_data_set: int = 1) -> Score:
         rms_mean_error={name: rms(e) for name, e in errors.items()},
         max_mean_error=float(max(np.max(np.abs(e)) for e in errors.values())),
         mean_log_sd_ratio={name: float(r.mean()) for name, r in ratios.items()},
-        log_sd_ratio_in_standard_errors={
-            name: float(r.mean() / (r.std(ddof=1) / np.sqrt(len(r)))) for name, r in by_data_set.items()
-        },
+        log_sd_ratio_in_standard_errors={name: _in_standard_errors(r) for name, r in by_data_set.items()},
         median_sd_ratio={name: float(np.exp(np.median(r))) for name, r in ratios.items()},
         rms_state_error=rms([v.state_error for v in verdicts]),
         rms_evidence_error=rms([v.evidence_error for v in verdicts]),
     )
+
+
+def _in_standard_errors(values: np.ndarray) -> float:
+    """Return a mean in its standard errors; 0 where all values are the same and nothing can be said."""
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    return float(values.mean() / error) if error > 0 else 0.0
 
 
 def write_results(name: str, content: dict) -> None:

@@ -24,23 +24,28 @@ def state_bytes(state: pf.FilterState) -> int:
     return sum(leaf.nbytes for leaf in leaves)
 
 
-def time_of_late_steps(num_steps: int, num_particles: int, block: int = 1000, repeats: int = 11) -> dict:
-    """Compare a block of steps at the start with one at `num_steps`, interleaved; return medians and their ratio."""
+def time_of_late_steps(num_steps: int, num_particles: int, block: int = 1000, repeats: int = 61) -> dict:
+    """Compare the CPU time of a block of steps at `num_steps` with one at the start, in pairs one after the other.
+
+    The median of the pairs' ratios does not see a neighbour that slows the machine down for a while.
+    """
     model = pf.models.linear_gaussian(phi=dist.Normal(0.3, 0.2), r=1.0)
     filter = pf.storvik_filter(model, num_particles)
     ys = pf.simulate(jax.random.key(0), model, {"phi": 0.5}, num_steps)[1]
     early = filter.init(jax.random.key(1))
     late = last_state(filter, early, ys)
-    seconds: dict[str, list[float]] = {"early": [], "late": []}
-    for _ in range(repeats + 1):  # the first round compiles
-        for name, state in {"early": early, "late": late}.items():
-            began = time.perf_counter()
-            jax.block_until_ready(last_state(filter, state, ys[:block]))
-            seconds[name].append(time.perf_counter() - began)
-    medians = {name: float(np.median(values[1:])) for name, values in seconds.items()}
+    first_block = ys[:block]
+
+    def cpu_seconds(state):
+        began = time.process_time()
+        jax.block_until_ready(last_state(filter, state, first_block))
+        return time.process_time() - began
+
+    cpu_seconds(early)  # compiles
+    ratios = [cpu_seconds(late) / cpu_seconds(early) for _ in range(repeats)]
     return {
         "t": int(late.time),
-        "late / early": medians["late"] / medians["early"],
+        "late / early": float(np.median(ratios)),
         "bytes early": state_bytes(early),
         "bytes late": state_bytes(late),
     }

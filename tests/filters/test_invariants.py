@@ -1,5 +1,6 @@
 """A stream is a stream however it is cut: stepping, running, chunking and restoring give the same bits."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -29,6 +30,12 @@ FILTERS = {
 }
 
 
+@functools.cache
+def make(name, x64):
+    """Build each filter once; call it with that precision on."""
+    return FILTERS[name]()
+
+
 CASES = [(name, False) for name in FILTERS] + [("storvik", True), ("taylor of mean", True)]
 
 
@@ -37,7 +44,7 @@ def case(request):
     """A filter, its data with a gap, and the states that a plain step loop goes through."""
     name, x64 = request.param
     with jax.enable_x64(x64):
-        filter = FILTERS[name]()
+        filter = make(name, x64)
         ys = pf.simulate(jax.random.key(0), filter.model, _some_theta(filter.model), NUM_STEPS)[1].at[7].set(jnp.nan)
         states, infos = [filter.init(jax.random.key(1))], []
         for y in ys:
@@ -114,7 +121,7 @@ OTHER_PROCESS = """
 @pytest.mark.parametrize("x64", [False, True], ids=["float32", "float64"])
 def test_restoring_in_another_process_gives_the_same_bits(x64, tmp_path):
     with jax.enable_x64(x64):
-        filter = FILTERS["taylor of mean"]()
+        filter = make("taylor of mean", x64)
         ys = np.asarray(pf.simulate(jax.random.key(0), filter.model, {"theta": 0.3}, NUM_STEPS)[1], np.float64)
         middle, _ = pf.run(filter, filter.init(jax.random.key(1)), ys[:9])
         last, _ = pf.run(filter, middle, ys[9:])
@@ -126,7 +133,7 @@ def test_restoring_in_another_process_gives_the_same_bits(x64, tmp_path):
 
 
 def test_missing_observation_leaves_weights_alone():
-    filter = FILTERS["taylor of mean"]()
+    filter = make("taylor of mean", False)
     state, _ = pf.run(filter, filter.init(jax.random.key(1)), np.array([0.3, -0.2]))
     after, info = filter.step(state, np.nan)
     assert float(info.log_evidence_increment) == pytest.approx(0.0, abs=1e-6)
@@ -135,7 +142,7 @@ def test_missing_observation_leaves_weights_alone():
 
 
 def test_a_thousand_steps_use_one_compile_and_a_state_of_one_size():
-    filter = FILTERS["storvik"]()
+    filter = make("storvik", False)
     state = filter.init(jax.random.key(0))
     shapes = jax.tree.map(jnp.shape, state)
     ys = pf.simulate(jax.random.key(1), filter.model, {"phi": 0.5, "q": 1.0}, 1000)[1]

@@ -7,16 +7,15 @@ log densities at a few fixed points: a model that behaves the same is the same, 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paramfilter.beliefs import BoundBelief
 from paramfilter.beliefs.dependence import probe_data
-
-if TYPE_CHECKING:
-    from paramfilter.filters.particle_filter import ParticleFilter
+from paramfilter.model import StateSpaceModel
 
 NUM_PROBES = 4
 
@@ -26,15 +25,15 @@ TOLERANCE = 1e-3
 BEHAVIOUR = "log densities at probe points"
 
 
-def fingerprint(filter: ParticleFilter) -> str:
-    """Return the filter's fingerprint as JSON."""
+def fingerprint(belief: BoundBelief, num_particles: int) -> str:
+    """Return the fingerprint of a filter with this belief, which knows its model, as JSON."""
     content = {
-        "model": filter.model.name,
-        "parameters": list(filter.model.parameters.names),
-        "belief": filter.bound_belief.name,
-        "particles": filter.num_particles,
+        "model": belief.model.name,
+        "parameters": list(belief.model.parameters.names),
+        "belief": belief.name,
+        "particles": num_particles,
         "precision": str(jnp.result_type(float)),
-        BEHAVIOUR: _probe_values(filter),
+        BEHAVIOUR: _probe_values(belief.model),
     }
     return json.dumps(content)
 
@@ -57,9 +56,7 @@ def _is_close(first: Any, second: list[float]) -> bool:
     return np.shape(first) == np.shape(second) and np.allclose(first, second, TOLERANCE, TOLERANCE, equal_nan=True)
 
 
-def _probe_values(filter: ParticleFilter) -> list[float]:
-    model = filter.model
-
+def _probe_values(model: StateSpaceModel) -> list[float]:
     def one(z, datum):
         theta = model.parameters.constrain(z)
         return jnp.stack(

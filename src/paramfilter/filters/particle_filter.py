@@ -89,7 +89,7 @@ class ParticleFilter:
     @cached_property
     def fingerprint(self) -> str:
         """What tells this filter from another."""
-        return fingerprint(self)
+        return fingerprint(self.bound_belief, self.num_particles)
 
     def require_own(self, state: FilterState) -> None:
         """Refuse a state that another filter made."""
