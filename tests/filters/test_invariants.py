@@ -142,13 +142,14 @@ def test_missing_observation_leaves_weights_alone():
 
 
 def test_a_thousand_steps_use_one_compile_and_a_state_of_one_size():
+    from paramfilter.filters.particle_filter import _step
+
     filter = make("storvik", False)
     state = filter.init(jax.random.key(0))
     shapes = jax.tree.map(jnp.shape, state)
     ys = pf.simulate(jax.random.key(1), filter.model, {"phi": 0.5, "q": 1.0}, 1000)[1]
+    compiled_before = filter.compiled(_step)._cache_size()
     for y in np.asarray(ys):
         state, _ = filter.step(state, y)
-    from paramfilter.filters.particle_filter import _step
-
-    assert filter.compiled(_step)._cache_size() == 1
+    assert filter.compiled(_step)._cache_size() - compiled_before <= 1
     assert jax.tree.map(jnp.shape, state) == shapes
