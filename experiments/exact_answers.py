@@ -32,9 +32,10 @@ def exact_answers(
     num_runs: int = 2,
     num_particles: int = 4000,
     num_steps: int = 50,
+    resampling: pf.resampling.Resampling = pf.resampling.Systematic(),
 ) -> Score:
     """Run the filter on data from the prior and score it against the exact posterior."""
-    filter = pf.storvik_filter(model, num_particles)
+    filter = pf.storvik_filter(model, num_particles, resampling=resampling)
     verdicts = []
     for seed in range(num_data_sets):
         ys = data_from_prior(model, seed, num_steps)
