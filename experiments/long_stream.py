@@ -15,7 +15,7 @@ import numpyro.distributions as dist
 
 import paramfilter as pf
 from experiments.judging import last_state, write_results
-from paramfilter.beliefs import Datum
+from paramfilter.model import Datum
 
 
 def state_bytes(state: pf.FilterState) -> int:
@@ -59,7 +59,7 @@ def drift_of_statistics(num_updates: int) -> dict[str, float]:
     def absorb(index, carry):
         x_prev, statistic, plain = carry
         x = path(index)
-        statistic = belief.absorb(None, statistic, Datum(x_prev, x, jnp.nan, None), jnp.zeros(2)).statistic
+        statistic = belief.absorb(None, statistic, Datum(x_prev, x, jnp.nan, None))
         return x, statistic, plain + (x - 0.3 * x_prev) ** 2
 
     start = (path(jnp.int32(0)), belief.start(), jnp.float32(0.0))

@@ -17,7 +17,8 @@ from scipy.special import logsumexp
 
 import paramfilter as pf
 from experiments.judging import write_results
-from paramfilter.beliefs import BoundBelief, Datum
+from paramfilter.beliefs import BoundBelief
+from paramfilter.model import Datum
 from paramfilter.polynomials import MonomialBasis, taylor_coefficients
 
 DENSITY_LIMITS = {4: 1.0, 8: 1e-2, 12: 5e-5, 16: 5e-7}
@@ -63,10 +64,10 @@ def belief_log_density(belief: BoundBelief) -> Callable[[jax.Array], jax.Array]:
     def evaluate(path):
         def absorb(statistic, pair):
             datum = Datum(pair[0], pair[1], jnp.nan, None)
-            return belief.absorb(None, statistic, datum, jnp.zeros(1)).statistic, None
+            return belief.absorb(shared, statistic, datum), None
 
-        statistic, _ = jax.lax.scan(absorb, belief.start(), (path[:-1], path[1:]))
         shared = belief.start_shared(jnp.zeros((2, 1)))
+        statistic, _ = jax.lax.scan(absorb, belief.start(), (path[:-1], path[1:]))
         return jax.vmap(lambda z: belief.log_prob(shared, statistic, z[None]))(jnp.asarray(THETA_GRID))
 
     return evaluate

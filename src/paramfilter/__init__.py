@@ -3,7 +3,7 @@
 Online, Bayesian, at a cost per observation that does not grow with the length of the stream.
 """
 
-from paramfilter import beliefs, models, proposals, references, resampling, theta_samplers
+from paramfilter import beliefs, models, proposals, references, resampling, separability, theta_samplers
 from paramfilter.checkpoint import restore, save
 from paramfilter.errors import BeliefError, CheckpointError, DataError, ModelError, ParamfilterError
 from paramfilter.filters import (
@@ -11,6 +11,7 @@ from paramfilter.filters import (
     ParticleFilter,
     Posterior,
     StepInfo,
+    assumed_parameter_filter,
     extended_parameter_filter,
     sir_filter,
     storvik_filter,
@@ -36,6 +37,7 @@ __all__ = [
     "StateSpaceModel",
     "StepInfo",
     "Summary",
+    "assumed_parameter_filter",
     "beliefs",
     "explain",
     "extended_parameter_filter",
@@ -47,6 +49,7 @@ __all__ = [
     "restore",
     "run",
     "save",
+    "separability",
     "simulate",
     "sir_filter",
     "storvik_filter",

@@ -36,6 +36,17 @@ from paramfilter.parameters import Parameters
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Datum:
+    """What one step teaches: the pair of states, and the observation of the second (NaN where missing)."""
+
+    x_prev: State
+    x: State
+    y: Observation
+    inputs: Inputs
+
+
 @dataclass(frozen=True, eq=False)
 class StateSpaceModel:
     """Prior, initial law, transition and observation of a state-space model.

@@ -26,7 +26,7 @@ class Outcome(enum.IntFlag):
     ALL_WEIGHTS_ZERO = 2
     MODEL_RETURNED_NAN = 4
     BELIEF_IMPROPER = 8
-    SERIES_OUTSIDE_RADIUS = 16
+    BELIEF_INACCURATE = 16
     BELIEF_AT_WINDOW_EDGE = 32
     STATISTIC_OVERFLOW = 64
 
@@ -48,9 +48,10 @@ MESSAGES = {
         "a belief about theta has no finite integral (its polynomial grows without bound); draws came from a "
         "truncated window and the posterior is not to be trusted. Use TaylorOfMean, or another order."
     ),
-    Outcome.SERIES_OUTSIDE_RADIUS: (
-        "the Taylor series misses the model's own log-density by more than a nat in one step: the data lie outside "
-        "its radius; the posterior is not to be trusted. Use another centre or a belief that is exact for the model."
+    Outcome.BELIEF_INACCURATE: (
+        "the beliefs about theta have strayed from the exact ones by more than half a nat (a Taylor series outside its "
+        "radius, or too few nodes or pivots); the posterior is not to be trusted. Use Chebyshev() or "
+        "CrossInterpolation() with more nodes, or a belief that is exact for the model."
     ),
     Outcome.BELIEF_AT_WINDOW_EDGE: (
         "a belief has pushed against the edge of the window in which theta is drawn: the data contradict the prior. "

@@ -80,7 +80,9 @@ class Parameters:
     @cached_property
     def bijectors(self) -> dict[str, Any]:
         """For each name the map from unconstrained coordinates to the prior's support."""
-        return {name: biject_to(distribution.support) for name, distribution in self.prior.items()}
+        # The bounds of some supports are computed; a value remembered from inside a trace would not outlive it.
+        with jax.ensure_compile_time_eval():
+            return {name: biject_to(distribution.support) for name, distribution in self.prior.items()}
 
     @cached_property
     def slices(self) -> dict[str, slice]:

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 import paramfilter as pf
-from paramfilter.beliefs import Conjugate, Datum
+from paramfilter.beliefs import Conjugate
+from paramfilter.model import Datum
 
 
 def absorb_path(belief, xs, ys):
@@ -16,7 +17,7 @@ def absorb_path(belief, xs, ys):
 
     def absorb(statistic, step):
         x_prev, x, y = step
-        return belief.absorb(None, statistic, Datum(x_prev, x, y, None), jnp.zeros(1)).statistic, None
+        return belief.absorb(None, statistic, Datum(x_prev, x, y, None)), None
 
     path = jax.tree.map(lambda leaf: (leaf[:-1], leaf[1:]), xs)
     return jax.jit(lambda: jax.lax.scan(absorb, belief.start(), (path[0], path[1], ys[1:]))[0])()

@@ -1,17 +1,17 @@
-"""RandomWalk and Slice leave the density invariant: started from it, they stay in it; started off it, they reach it."""
+"""The Markov chains leave the density invariant: started from it, they stay in it; started off it, they reach it."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paramfilter.theta_samplers import RandomWalk, Region, Slice
+from paramfilter.theta_samplers import Chain, Independence, RandomWalk, Region, Slice
 
 NUM_CHAINS = 20_000
 COVARIANCE = np.array([[1.0, 0.6], [0.6, 0.5]])
 PRECISION = jnp.asarray(np.linalg.inv(COVARIANCE))
 FACTOR = jnp.asarray(np.linalg.cholesky(COVARIANCE))
-REGION = Region(jnp.full(2, -16.0), jnp.full(2, 16.0), FACTOR)
+REGION = Region.around(jnp.full(2, -16.0), jnp.full(2, 16.0), jnp.zeros(2), FACTOR)
 MAX_Z = 5.5  # false-alarm rate 4e-8 a comparison, below 1e-6 for this file
 
 
@@ -40,7 +40,11 @@ def worst_z(draws):
     return np.max(np.abs((features.mean(axis=0) - expected) / errors))
 
 
-@pytest.mark.parametrize("sampler", [RandomWalk(num_moves=3), Slice(num_moves=2)], ids=["random walk", "slice"])
+@pytest.mark.parametrize(
+    "sampler",
+    [RandomWalk(num_moves=3), Slice(num_moves=2), Independence(2), Chain((Independence(1), RandomWalk(2)))],
+    ids=["random walk", "slice", "independence", "chain"],
+)
 def test_the_density_is_left_invariant(sampler):
     starts = exact_draws(jax.random.key(0))
     draws = moved(sampler, starts, jax.random.key(1))
@@ -48,7 +52,11 @@ def test_the_density_is_left_invariant(sampler):
     assert worst_z(np.asarray(draws)) < MAX_Z
 
 
-@pytest.mark.parametrize("sampler", [RandomWalk(num_moves=150), Slice(num_moves=60)], ids=["random walk", "slice"])
+@pytest.mark.parametrize(
+    "sampler",
+    [RandomWalk(num_moves=150), Slice(num_moves=60), Independence(60)],
+    ids=["random walk", "slice", "independence"],
+)
 def test_the_density_is_reached_from_afar(sampler):
     draws = moved(sampler, jnp.full((NUM_CHAINS, 2), -3.0), jax.random.key(2))
     assert worst_z(np.asarray(draws)) < MAX_Z

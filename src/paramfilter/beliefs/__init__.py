@@ -1,18 +1,26 @@
 """What each particle believes about theta: the one part in which the algorithms of this field differ."""
 
-from paramfilter.beliefs.base import Absorbed, Belief, BoundBelief, Datum, Draw, Moments
+from paramfilter.beliefs.accuracy import ERROR_LIMIT
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments
+from paramfilter.beliefs.blocks import Blocks
+from paramfilter.beliefs.chebyshev import Chebyshev
 from paramfilter.beliefs.conjugate import Conjugate
+from paramfilter.beliefs.cross_interpolation import CrossInterpolation
+from paramfilter.beliefs.moment_matched import MomentMatched
 from paramfilter.beliefs.point_mass import PointMass
 from paramfilter.beliefs.taylor_of_log_density import TaylorOfLogDensity
 from paramfilter.beliefs.taylor_of_mean import TaylorOfMean
 
 __all__ = [
-    "Absorbed",
+    "ERROR_LIMIT",
     "Belief",
+    "Blocks",
     "BoundBelief",
+    "Chebyshev",
     "Conjugate",
-    "Datum",
+    "CrossInterpolation",
     "Draw",
+    "MomentMatched",
     "Moments",
     "PointMass",
     "TaylorOfLogDensity",

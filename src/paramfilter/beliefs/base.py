@@ -6,8 +6,9 @@ to a model it becomes a `BoundBelief`, whose methods are pure functions of array
 - a **statistic** is what one particle remembers; it is resampled with the particle;
 - **shared** is what all particles of the filter have in common: their spread, a window that moves, or None.
 
-Methods speak of one particle, and the loop vmaps them with `shared` held fixed. Only `regroup` looks at all particles
-at once, between resampling and drawing. A belief can be absorbed into, drawn from, evaluated and summarised.
+Methods speak of one particle, and the loop vmaps them with `shared` held fixed. Only `regroup` and `witness` look at
+all particles at once: the first between resampling and drawing, the second after a datum was absorbed. A belief can be
+absorbed into, drawn from, evaluated and summarised; and an approximate one says by how much it misses the exact one.
 """
 
 from __future__ import annotations
@@ -19,23 +20,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from paramfilter.model import StateSpaceModel
+from paramfilter.model import Datum, StateSpaceModel
 from paramfilter.outcome import Outcome
-from paramfilter.types import Inputs, KeyArray, Observation, State
+from paramfilter.types import Inputs, KeyArray, State
 
 Statistic = PyTree
 Shared = PyTree
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Datum:
-    """What one step teaches: the pair of states, and the observation of the second (NaN where missing)."""
-
-    x_prev: State
-    x: State
-    y: Observation
-    inputs: Inputs
 
 
 @jax.tree_util.register_dataclass
@@ -45,15 +35,6 @@ class Draw:
 
     z: Float[Array, " param"]
     outcome: Int[Array, ""]
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Absorbed:
-    """The statistic after a datum, and by how many nats the belief's idea of the datum misses the model's own."""
-
-    statistic: Statistic
-    discrepancy: Float[Array, ""]
 
 
 @jax.tree_util.register_dataclass
@@ -87,13 +68,13 @@ class BoundBelief(abc.ABC):
     def start(self) -> Statistic:
         """Return the statistic that stands for the prior."""
 
-    def absorb_initial(self, statistic: Statistic, x: State, inputs: Inputs) -> Statistic:
+    def absorb_initial(self, shared: Shared, statistic: Statistic, x: State, inputs: Inputs) -> Statistic:
         """Learn from x_0; the default is for models whose initial law does not depend on theta."""
         return statistic
 
     @abc.abstractmethod
-    def absorb(self, shared: Shared, statistic: Statistic, datum: Datum, z: Float[Array, " param"]) -> Absorbed:
-        """Learn from one step; `z` is the particle's present theta, where the discrepancy is taken."""
+    def absorb(self, shared: Shared, statistic: Statistic, datum: Datum) -> Statistic:
+        """Learn from one step."""
 
     @abc.abstractmethod
     def draw(self, key: KeyArray, shared: Shared, statistic: Statistic, previous: Float[Array, " param"]) -> Draw:
@@ -107,6 +88,10 @@ class BoundBelief(abc.ABC):
     def log_prob(self, shared: Shared, statistic: Statistic, z: Float[Array, " param"]) -> Float[Array, ""]:
         """Return the normalised log density of the belief in unconstrained coordinates."""
 
+    def approximation_error(self, shared: Shared, statistic: Statistic) -> Float[Array, ""]:
+        """Return by how many nats (rms over its own bulk) the belief misses the exact one; 0 for exact beliefs."""
+        return jnp.zeros(())
+
     def regroup(
         self,
         shared: Shared,
@@ -116,6 +101,19 @@ class BoundBelief(abc.ABC):
     ) -> tuple[Shared, Statistic]:
         """Look at all particles at once and renew what they share."""
         return shared, statistics
+
+    def witness(
+        self,
+        key: KeyArray,
+        shared: Shared,
+        data: Datum,
+        z: Float[Array, "particle param"],
+        log_weights: Float[Array, " particle"],
+        time: Int[Array, ""],
+    ) -> Shared:
+        """Look at what all particles have just absorbed (x_prev and x have a leading axis of particles), and at the
+        thetas they moved with."""
+        return shared
 
     def start_shared(self, z: Float[Array, "particle param"]) -> Shared:
         """Return what particles drawn from the prior have in common."""

@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paramfilter.beliefs.base import Absorbed, Belief, BoundBelief, Draw, Moments, no_outcome
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments, no_outcome
 from paramfilter.beliefs.conjugate_blocks import (
     BlockPosterior,
     BlockValue,
@@ -35,8 +35,8 @@ from paramfilter.beliefs.conjugate_blocks import (
     KnownVariance,
     VarianceOnly,
 )
-from paramfilter.beliefs.linear_structure import Block, LinearStructure, linear_structure
 from paramfilter.model import StateSpaceModel
+from paramfilter.separability.linear_structure import Block, LinearStructure, linear_structure
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class BoundConjugate(BoundBelief):
     def start(self):
         return tuple(posterior.start() for posterior in self.posteriors)
 
-    def absorb(self, shared, statistic, datum, z):
+    def absorb(self, shared, statistic, datum):
         residual, design, observed = self.structure.regression(datum)
         absorbed = []
         for block, posterior, part in zip(self.structure.blocks, self.posteriors, statistic, strict=True):
             rows, columns = np.asarray(block.responses, int), np.asarray(block.coefficients, int)
             count = jnp.sum(observed[rows]).astype(residual.dtype)
             absorbed.append(posterior.absorb(part, residual[rows], design[rows][:, columns], count))
-        return Absorbed(tuple(absorbed), jnp.zeros((), z.dtype))
+        return tuple(absorbed)
 
     def draw(self, key, shared, statistic, previous):
         keys = jax.random.split(key, len(self.posteriors))

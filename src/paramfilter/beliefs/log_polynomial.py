@@ -8,8 +8,8 @@ are fine. How the coefficients of a datum are found is the difference between `T
 
 Honesty. (1) A polynomial may grow without bound along some direction; then q has no finite integral. `_is_improper`
 looks at the leading behaviour along rays, prior included, at each draw. (2) A series may be used outside its radius:
-at each step the polynomial is compared with the model's own log density at the particle's theta, and the difference
-is reported.
+at a few check points in the bulk of the particles the polynomial is compared with the model's own log density of each
+datum, and the accumulated difference is reported (see `accuracy`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
-from scipy.special import ndtri
 
-from paramfilter.beliefs.base import Absorbed, BoundBelief, Datum, Draw, Moments
+from paramfilter.beliefs.accuracy import CheckPoints, error_over_bulk, star_points
+from paramfilter.beliefs.base import BoundBelief, Draw, Moments
 from paramfilter.beliefs.coordinates import Coordinates
+from paramfilter.beliefs.spread import MIN_SPREAD, Spread, quasi_random_normals, spread_of
 from paramfilter.compensated import CompensatedSum
-from paramfilter.model import StateSpaceModel
+from paramfilter.model import Datum, StateSpaceModel
 from paramfilter.outcome import Outcome
 from paramfilter.polynomials import MonomialBasis
 from paramfilter.theta_samplers import InverseCdf, Region, ThetaSampler
@@ -46,17 +47,22 @@ NUM_QUADRATURE_NODES = 512
 QUADRATURE_INFLATION = 1.5
 """Importance points are spread this much wider than the particles, so that no belief is wider than they are."""
 
-MIN_SPREAD = 1e-6
-"""Floor of the particles' spread in units of the prior's, so that a collapsed population can still move."""
+LARGEST_MISS = 1e6
+"""Nats at which a miss is cut off."""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Spread:
-    """Mean of the particles' theta and the lower Cholesky factor of their covariance."""
+class CoefficientsAndMisses:
+    """What a particle remembers: the polynomial's coefficients, and by how much it misses the model (accuracy)."""
 
-    mean: Float[Array, " param"]
-    factor: Float[Array, "param param"]
+    sum: CompensatedSum
+    misses: Float[Array, " check"]
+
+    @property
+    def value(self) -> Float[Array, " coeff"]:
+        """The coefficients."""
+        return self.sum.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,18 +92,28 @@ class LogPolynomial(BoundBelief):
     name: str
 
     def start(self):
-        return CompensatedSum.start(jnp.zeros(self.basis.size))
+        return CoefficientsAndMisses(CompensatedSum.start(jnp.zeros(self.basis.size)), jnp.zeros(self._checks.size))
 
-    def absorb_initial(self, statistic, x, inputs):
+    def absorb_initial(self, shared, statistic, x, inputs):
         if self.expand_initial is None:
             return statistic
-        return statistic.add(_without_constant(self.expand_initial(x, inputs)))
+        coefficients = self.expand_initial(x, inputs)
+        return CoefficientsAndMisses(statistic.sum.add(_without_constant(coefficients)), statistic.misses)
 
-    def absorb(self, shared, statistic, datum, z):
+    def absorb(self, shared, statistic, datum):
         coefficients = self.expand(datum)
-        approximate = self.basis.evaluate(coefficients, self.coordinates.to_u(z))
-        discrepancy = jnp.abs(approximate - self.exact(datum, z))
-        return Absorbed(statistic.add(_without_constant(coefficients)), discrepancy)
+
+        def miss(z):
+            return self.basis.evaluate(coefficients, self.coordinates.to_u(z)) - self.exact(datum, z)
+
+        misses = statistic.misses + jax.vmap(miss)(self._check_points(shared))
+        # A miss beyond all bounds is reported, but must not be mistaken for a statistic that overflowed.
+        misses = jnp.clip(jnp.where(jnp.isnan(misses), LARGEST_MISS, misses - misses[0]), -LARGEST_MISS, LARGEST_MISS)
+        return CoefficientsAndMisses(statistic.sum.add(_without_constant(coefficients)), misses)
+
+    def approximation_error(self, shared, statistic):
+        log_density = self._log_density(statistic.value)
+        return error_over_bulk(statistic.misses, jax.vmap(log_density)(self._check_points(shared)))
 
     def draw(self, key, shared, statistic, previous):
         coefficients = statistic.value
@@ -118,10 +134,24 @@ class LogPolynomial(BoundBelief):
         return self._log_density(statistic.value)(z) - log_normaliser
 
     def regroup(self, shared, statistics, z, log_weights):
-        return self._spread(z, log_weights), statistics
+        spread = spread_of(z, log_weights, self._floor)
+        places = jax.vmap(shared.to_standard)(self._check_points(spread))
+        misses = jax.vmap(lambda one: self._checks.carry(one, places))(statistics.misses)
+        return spread, CoefficientsAndMisses(statistics.sum, misses)
 
     def start_shared(self, z):
-        return self._spread(z, jnp.zeros(z.shape[0], z.dtype))
+        return spread_of(z, jnp.zeros(z.shape[0], z.dtype), self._floor)
+
+    @property
+    def _floor(self) -> np.ndarray:
+        return MIN_SPREAD * self.coordinates.scale
+
+    @cached_property
+    def _checks(self) -> CheckPoints:
+        return star_points(self.basis.dimension)
+
+    def _check_points(self, shared: Spread) -> Float[Array, "check param"]:
+        return jax.vmap(shared.from_standard)(jnp.asarray(self._checks.places, shared.mean.dtype))
 
     def _log_density(self, coefficients):
         def log_density(z):
@@ -131,15 +161,7 @@ class LogPolynomial(BoundBelief):
 
     def _region(self, shared: Spread) -> Region:
         low, high = self.coordinates.window
-        return Region(jnp.asarray(low, float), jnp.asarray(high, float), shared.factor)
-
-    def _spread(self, z: Float[Array, "particle param"], log_weights: Float[Array, " particle"]) -> Spread:
-        weights = jax.nn.softmax(log_weights)[:, None]
-        mean = jnp.sum(weights * z, axis=0)
-        centred = z - mean
-        floor = jnp.diag((MIN_SPREAD * jnp.asarray(self.coordinates.scale, z.dtype)) ** 2)
-        factor = jnp.linalg.cholesky((weights * centred).T @ centred + floor)
-        return Spread(mean, factor)
+        return Region.around(jnp.asarray(low, float), jnp.asarray(high, float), shared.mean, shared.factor)
 
     def _quadrature(self, shared: Spread, coefficients):
         """Return nodes, log weights of the normalised belief at them, and its log normaliser."""
@@ -159,14 +181,14 @@ class LogPolynomial(BoundBelief):
 
     @cached_property
     def _standard_nodes(self) -> np.ndarray:
-        return _quasi_random_normals(NUM_QUADRATURE_NODES, self.basis.dimension)
+        return quasi_random_normals(NUM_QUADRATURE_NODES, self.basis.dimension)
 
     @cached_property
     def _rays(self) -> np.ndarray:
         axes = np.eye(self.basis.dimension)
         if self.basis.dimension == 1:
             return np.concatenate([axes, -axes])
-        normals = _quasi_random_normals(NUM_RAYS, self.basis.dimension)
+        normals = quasi_random_normals(NUM_RAYS, self.basis.dimension)
         return np.concatenate([axes, -axes, normals / np.linalg.norm(normals, axis=1, keepdims=True)])
 
     def _is_improper(self, coefficients: Float[Array, " coeff"]) -> Bool[Array, ""]:
@@ -183,13 +205,6 @@ class LogPolynomial(BoundBelief):
             return (total > 0) & jnp.isfinite(prior)
 
         return jnp.any(jax.vmap(rises)(jnp.asarray(self._rays, coefficients.dtype)))
-
-
-def _quasi_random_normals(num_points: int, dimension: int) -> np.ndarray:
-    """Return evenly spread standard normal points: multiples of powers of the root of g^(d+1) = g + 1, modulo 1."""
-    root = max(np.roots([1.0, *[0.0] * (dimension - 1), -1.0, -1.0]).real)
-    steps = root ** -np.arange(1.0, dimension + 1)
-    return ndtri((0.5 + np.arange(1, num_points + 1)[:, None] * steps) % 1.0)
 
 
 def _without_constant(coefficients: Float[Array, " coeff"]) -> Float[Array, " coeff"]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from paramfilter.beliefs.base import Absorbed, Belief, BoundBelief, Draw, Moments, no_outcome
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments, no_outcome
 from paramfilter.errors import BeliefError
 from paramfilter.model import StateSpaceModel
 
@@ -33,8 +33,8 @@ class _BoundPointMass(BoundBelief):
     def start(self):
         return None
 
-    def absorb(self, shared, statistic, datum, z):
-        return Absorbed(None, jnp.zeros((), z.dtype))
+    def absorb(self, shared, statistic, datum):
+        return None
 
     def draw(self, key, shared, statistic, previous):
         return Draw(previous, no_outcome())

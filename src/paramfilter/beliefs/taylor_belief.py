@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from paramfilter.beliefs.base import Belief, BoundBelief, Datum
+from paramfilter.beliefs.base import Belief, BoundBelief
 from paramfilter.beliefs.coordinates import Coordinates, coordinates_for
-from paramfilter.beliefs.dependence import ThetaFactors, probe_data
 from paramfilter.beliefs.log_polynomial import LogPolynomial
 from paramfilter.errors import BeliefError
-from paramfilter.model import StateSpaceModel
+from paramfilter.model import Datum, StateSpaceModel
 from paramfilter.polynomials import MonomialBasis
+from paramfilter.separability.dependence import ThetaFactors, probe_data
 from paramfilter.theta_samplers import InverseCdf, Slice, ThetaSampler
 from paramfilter.types import Inputs, State
 

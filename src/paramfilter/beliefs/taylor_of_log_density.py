@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 
 from paramfilter.beliefs.coordinates import Coordinates
-from paramfilter.beliefs.dependence import ThetaFactors
 from paramfilter.beliefs.taylor_belief import Expansion, TaylorBelief
 from paramfilter.polynomials import MonomialBasis, taylor_coefficients
+from paramfilter.separability.dependence import ThetaFactors
 
 
 @dataclass(frozen=True)

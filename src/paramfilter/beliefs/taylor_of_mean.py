@@ -26,12 +26,12 @@ from jaxtyping import Array, Float
 
 from paramfilter import distributions
 from paramfilter.beliefs.coordinates import Coordinates
-from paramfilter.beliefs.dependence import ThetaFactors, probe_data
 from paramfilter.beliefs.taylor_belief import Expansion, TaylorBelief
 from paramfilter.errors import BeliefError
 from paramfilter.gaussian import Gaussian, gaussian_of
 from paramfilter.model import StateSpaceModel
 from paramfilter.polynomials import MonomialBasis, multiply, taylor_coefficients
+from paramfilter.separability.dependence import ThetaFactors, probe_data
 from paramfilter.types import Theta
 
 

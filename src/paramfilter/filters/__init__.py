@@ -3,7 +3,13 @@
 from paramfilter.filters.fingerprint import first_difference
 from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.filters.posterior import Posterior, draw_particles, mixture_moments
-from paramfilter.filters.presets import extended_parameter_filter, sir_filter, storvik_filter
+from paramfilter.filters.presets import (
+    assumed_parameter_filter,
+    choose_belief,
+    extended_parameter_filter,
+    sir_filter,
+    storvik_filter,
+)
 from paramfilter.filters.state import FilterState, StepInfo
 
 __all__ = [
@@ -11,6 +17,8 @@ __all__ = [
     "ParticleFilter",
     "Posterior",
     "StepInfo",
+    "assumed_parameter_filter",
+    "choose_belief",
     "draw_particles",
     "extended_parameter_filter",
     "first_difference",

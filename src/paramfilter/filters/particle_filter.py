@@ -28,22 +28,22 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from paramfilter.beliefs import Belief, BoundBelief, Datum
+from paramfilter.beliefs import ERROR_LIMIT, Belief, BoundBelief
 from paramfilter.compensated import CompensatedSum
 from paramfilter.errors import DataError, ModelError
 from paramfilter.filters.fingerprint import fingerprint, first_difference
-from paramfilter.filters.posterior import Posterior
+from paramfilter.filters.posterior import Posterior, approximation_error
 from paramfilter.filters.state import FilterState, StepInfo
-from paramfilter.model import StateSpaceModel, strongly_typed
+from paramfilter.model import Datum, StateSpaceModel, strongly_typed
 from paramfilter.outcome import Outcome
 from paramfilter.probe import ModelShapes, probe
 from paramfilter.proposals import Bootstrap, BoundProposal, Proposal
 from paramfilter.resampling import Resampling, Systematic
 from paramfilter.types import Inputs, KeyArray, Observation
-from paramfilter.weights import effective_sample_size, normalise, weighted_mean_and_variance
+from paramfilter.weights import effective_sample_size, normalise
 
-DISCREPANCY_LIMIT = 1.0
-"""Nats per step, on average over particles, above which an approximate belief is called outside its radius."""
+WITNESS = 3
+"""Folded into a step's key for what beliefs keep; the other keys of a step are split from it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,19 +152,21 @@ def _init(self: ParticleFilter, key: KeyArray, inputs: Inputs) -> FilterState:
     belief, parameters = self.bound_belief, self.model.parameters
     key_filter, key_theta, key_x = jax.random.split(key, 3)
 
-    def one(particle_key_theta, particle_key_x):
-        z = parameters.sample(particle_key_theta)
-        x = strongly_typed(self.model.sample_initial(particle_key_x, parameters.constrain(z), inputs))
-        return z, x, belief.absorb_initial(belief.start(), x, inputs)
+    z = jax.vmap(parameters.sample)(jax.random.split(key_theta, self.num_particles))
+    shared = belief.start_shared(z)
 
-    z, x, statistics = jax.vmap(one)(*(jax.random.split(k, self.num_particles) for k in (key_theta, key_x)))
+    def one(particle_key, particle_z):
+        x = strongly_typed(self.model.sample_initial(particle_key, parameters.constrain(particle_z), inputs))
+        return x, belief.absorb_initial(shared, belief.start(), x, inputs)
+
+    x, statistics = jax.vmap(one)(jax.random.split(key_x, self.num_particles), z)
     log_weights, _ = normalise(jnp.zeros(self.num_particles, z.dtype))
     return FilterState(
         key=key_filter,
         time=jnp.int32(0),
         x=x,
         z=z,
-        shared=belief.start_shared(z),
+        shared=shared,
         statistics=statistics,
         log_weights=log_weights,
         running_log_evidence=CompensatedSum.start(jnp.zeros((), z.dtype)),
@@ -175,7 +177,8 @@ def _init(self: ParticleFilter, key: KeyArray, inputs: Inputs) -> FilterState:
 
 def _step(self: ParticleFilter, state: FilterState, y: Observation, inputs: Inputs) -> tuple[FilterState, StepInfo]:
     belief, proposal = self.bound_belief, self.bound_proposal
-    key_resample, key_theta, key_move = jax.random.split(jax.random.fold_in(state.key, state.time), 3)
+    key_step = jax.random.fold_in(state.key, state.time)
+    key_resample, key_theta, key_move = jax.random.split(key_step, 3)
 
     resampled = self.resampling.resample(key_resample, state.log_weights)
     x, z, statistics = jax.tree.map(lambda leaf: leaf[resampled.ancestors], (state.x, state.z, state.statistics))
@@ -192,29 +195,29 @@ def _step(self: ParticleFilter, state: FilterState, y: Observation, inputs: Inpu
     is_usable = jax.vmap(_all_finite)((moves.x, draws.z)) & (moves.log_weight < jnp.inf)
     new_x, new_z = _keep_where(is_usable, (moves.x, draws.z), (x, z))
 
-    def absorb(statistic, x_prev, x_new, z_one):
-        return belief.absorb(shared, statistic, Datum(x_prev, x_new, y, inputs), z_one)
+    def absorb(statistic, x_prev, x_new):
+        return belief.absorb(shared, statistic, Datum(x_prev, x_new, y, inputs))
 
-    absorbed = jax.vmap(absorb)(statistics, x, new_x, new_z)
+    absorbed = jax.vmap(absorb)(statistics, x, new_x)
     # The second argument lends its axis to beliefs without a statistic.
-    fits = jax.vmap(lambda statistic, _: _all_finite(statistic))(absorbed.statistic, new_z)
-    new_statistics = _keep_where(is_usable & fits, absorbed.statistic, statistics)
+    fits = jax.vmap(lambda statistic, _: _all_finite(statistic))(absorbed, new_z)
+    new_statistics = _keep_where(is_usable & fits, absorbed, statistics)
 
     log_weights = resampled.log_weights + jnp.where(is_usable, moves.log_weight, -jnp.inf)
     log_weights, log_total = normalise(log_weights)
+    data = Datum(x, new_x, y, inputs)
+    shared = belief.witness(jax.random.fold_in(key_step, WITNESS), shared, data, new_z, log_weights, state.time)
     is_refused = _holds_infinity(y)
     has_failed = ~jnp.isfinite(log_total) & ~is_refused
     is_accepted = ~is_refused & ~has_failed
-    discrepancy, _ = weighted_mean_and_variance(
-        log_weights, jnp.where(jnp.isfinite(absorbed.discrepancy), absorbed.discrepancy, DISCREPANCY_LIMIT * 2)
-    )
+    error = approximation_error(belief, shared, new_statistics, new_z, log_weights)
     num_nan = jnp.where(is_refused, 0, jnp.sum(~is_usable))
     flags = jnp.where(
         is_refused,
         Outcome.OBSERVATION_NOT_FINITE,
         jnp.where(has_failed, Outcome.ALL_WEIGHTS_ZERO, Outcome.OK)
         | jnp.where(num_nan > 0, Outcome.MODEL_RETURNED_NAN, Outcome.OK)
-        | jnp.where(discrepancy > DISCREPANCY_LIMIT, Outcome.SERIES_OUTSIDE_RADIUS, Outcome.OK)
+        | jnp.where(error <= ERROR_LIMIT, Outcome.OK, Outcome.BELIEF_INACCURATE)  # also if it is no number
         | jnp.where(jnp.any(is_usable & ~fits), Outcome.STATISTIC_OVERFLOW, Outcome.OK)
         | jax.lax.reduce(draws.outcome, jnp.int32(Outcome.OK), jax.lax.bitwise_or, (0,)),
     ).astype(jnp.int32)
@@ -241,7 +244,7 @@ def _step(self: ParticleFilter, state: FilterState, y: Observation, inputs: Inpu
         outcome=flags,
         resampled=resampled.happened & is_accepted,
         num_nan=num_nan,
-        discrepancy=jnp.where(is_accepted, discrepancy, 0.0),
+        approximation_error=jnp.where(is_accepted, error, 0.0),
     )
     return new_state, info
 

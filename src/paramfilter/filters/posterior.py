@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from paramfilter.beliefs import Moments
+from paramfilter.beliefs import BoundBelief, Moments
 from paramfilter.filters.state import FilterState
 from paramfilter.types import KeyArray, Theta
 from paramfilter.weights import weighted_mean_and_variance
@@ -60,6 +60,10 @@ class Posterior:
         z = self.filter.model.parameters.unconstrain(theta)
         return self.filter.compiled(_mixture_log_prob)(self.state, z)
 
+    def approximation_error(self) -> Float[Array, ""]:
+        """Return by how many nats the beliefs miss the exact ones: their means may be off by as many sds."""
+        return self.filter.compiled(_mixture_error)(self.state)
+
 
 def mixture_moments(filter: ParticleFilter, state: FilterState) -> Moments:
     """Return mean and variance of the mixture: within beliefs, and between them."""
@@ -72,6 +76,20 @@ def mixture_moments(filter: ParticleFilter, state: FilterState) -> Moments:
         within, _ = weighted_mean_and_variance(state.log_weights, each.variance[name])
         variance[name] = within + between
     return Moments(mean, variance)
+
+
+def approximation_error(
+    belief: BoundBelief,
+    shared: PyTree,
+    statistics: PyTree,
+    z: Float[Array, "particle param"],
+    log_weights: Float[Array, " particle"],
+) -> Float[Array, ""]:
+    """Return the rms error of the particles' beliefs in nats."""
+    # The second argument lends its axis to beliefs without a statistic.
+    errors = jax.vmap(lambda statistic, _: belief.approximation_error(shared, statistic))(statistics, z)
+    weights = jnp.exp(log_weights)
+    return jnp.sqrt(jnp.sum(jnp.where(weights > 0, weights * errors**2, 0.0)))
 
 
 def draw_particles(state: FilterState, key: KeyArray, num_draws: int) -> Array:
@@ -98,3 +116,7 @@ def _mixture_log_prob(filter: ParticleFilter, state: FilterState, z: Float[Array
     each = jax.vmap(lambda statistic, _: belief.log_prob(shared, statistic, z))(statistics, state.z)
     terms = jnp.where(state.log_weights > -jnp.inf, state.log_weights + each, -jnp.inf)
     return jax.nn.logsumexp(terms) - parameters.log_volume(z)
+
+
+def _mixture_error(filter: ParticleFilter, state: FilterState) -> Float[Array, ""]:
+    return approximation_error(filter.bound_belief, state.shared, state.statistics, state.z, state.log_weights)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from paramfilter.beliefs import Belief, Conjugate, PointMass, TaylorOfLogDensity, TaylorOfMean
+import jax.numpy as jnp
+
+from paramfilter.beliefs import Belief, Chebyshev, Conjugate, CrossInterpolation, MomentMatched, PointMass
 from paramfilter.errors import BeliefError
 from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.model import StateSpaceModel
 from paramfilter.proposals import Bootstrap, Proposal
 from paramfilter.resampling import Resampling, Systematic
+from paramfilter.separability.analyse import nodes_for
+from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior
 
 
 def sir_filter(
@@ -45,16 +49,45 @@ def extended_parameter_filter(
     Args:
         model: The model.
         num_particles: N.
-        belief: None chooses: `Conjugate` where the model is conjugate, else `TaylorOfMean` where theta enters
-            Gaussian means only, else `TaylorOfLogDensity`. The choice stands in `filter.belief`.
+        belief: None chooses (see `choose_belief`) and prints the choice, which stands in `filter.belief`.
         proposal: How particles move.
         resampling: When and how particles are resampled.
     """
-    if belief is not None:
-        return ParticleFilter(model, num_particles, belief, proposal, resampling)
-    for exact_first in (Conjugate(), TaylorOfMean()):
-        try:
-            return ParticleFilter(model, num_particles, exact_first, proposal, resampling)
-        except BeliefError:
-            continue
-    return ParticleFilter(model, num_particles, TaylorOfLogDensity(), proposal, resampling)
+    if belief is None:
+        belief, reason = choose_belief(model)
+        print(f"{model.name}: {belief} ({reason}; pass belief=... for another)")
+    return ParticleFilter(model, num_particles, belief, proposal, resampling)
+
+
+def assumed_parameter_filter(
+    model: StateSpaceModel,
+    num_particles: int,
+    *,
+    proposal: Proposal = Bootstrap(),
+    resampling: Resampling = Systematic(),
+) -> ParticleFilter:
+    """Make the assumed parameter filter: moment-matched Gaussian beliefs, quick and rough."""
+    return ParticleFilter(model, num_particles, MomentMatched(), proposal, resampling)
+
+
+def choose_belief(model: StateSpaceModel) -> tuple[Belief, str]:
+    """Return the belief that suits a model, and why.
+
+    `Conjugate` where the model is conjugate; `Chebyshev` for one coordinate, with as many nodes as the model asks for;
+    else `CrossInterpolation`, which is exact where the model is separable. `separability.analyse` tells more.
+    """
+    try:
+        Conjugate().bind(model)
+        return Conjugate(), "the model is conjugate, so this is exact"
+    except BeliefError:
+        pass
+    if model.parameters.dimension == 1:
+        num_nodes, error = nodes_for(model)
+        return Chebyshev(num_nodes), f"interpolation error {error:.0e} nats a datum over the prior's bulk"
+    cross = cross_of_prior(model)
+    if cross.exact_rank is not None:
+        return CrossInterpolation(), f"exactly separable with {cross.exact_rank} numbers"
+    reason = f"{cross.size} pivots, error {cross.residual:.0e} nats a datum over the prior's bulk"
+    if jnp.result_type(float) == jnp.float32 and model.parameters.dimension > FEW_PARAMETERS:
+        reason += "; float32 is too coarse for it, call jax.config.update('jax_enable_x64', True) first"
+    return CrossInterpolation(), reason

@@ -58,8 +58,8 @@ class StepInfo:
         outcome: Flags of this step, 0 if all is well; `paramfilter.explain` puts them in words.
         resampled: Whether particles were resampled before they moved.
         num_nan: Particles for which the model returned NaN.
-        discrepancy: By how many nats the beliefs' approximation misses the model's log density of this step, on
-            average.
+        approximation_error: By how many nats (rms over the bulk) the particles' beliefs miss the exact ones so far;
+            0 for exact beliefs. Above 0.5 the outcome is flagged.
     """
 
     ess: Float[Array, ""]
@@ -67,4 +67,4 @@ class StepInfo:
     outcome: Int[Array, ""]
     resampled: Bool[Array, ""]
     num_nan: Int[Array, ""]
-    discrepancy: Float[Array, ""]
+    approximation_error: Float[Array, ""]

@@ -19,7 +19,9 @@ def stochastic_volatility() -> StateSpaceModel:
     return StateSpaceModel(
         prior={
             "mu": dist.Normal(0.0, 2.0),
-            "phi": dist.TransformedDistribution(dist.Beta(20.0, 1.5), dist.transforms.AffineTransform(-1.0, 2.0)),
+            "phi": dist.TransformedDistribution(
+                dist.Beta(20.0, 1.5), dist.transforms.AffineTransform(-1.0, 2.0, domain=dist.constraints.unit_interval)
+            ),
             "sigma": dist.LogNormal(-1.5, 0.5),
         },
         initial=lambda theta, inputs: dist.Normal(theta["mu"], theta["sigma"] / jnp.sqrt(1 - theta["phi"] ** 2)),

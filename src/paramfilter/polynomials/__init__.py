@@ -1,6 +1,22 @@
-"""Pure mathematics of polynomials: monomials in several variables, Taylor expansion of a JAX function."""
+"""Pure mathematics of polynomials: monomials, Taylor expansion of a JAX function, Chebyshev interpolation."""
 
+from paramfilter.polynomials.chebyshev import (
+    along_axes,
+    chebyshev_points,
+    interpolation_matrix,
+    interpolation_row,
+    midpoints,
+)
 from paramfilter.polynomials.monomials import MonomialBasis, multiply
 from paramfilter.polynomials.taylor import taylor_coefficients
 
-__all__ = ["MonomialBasis", "multiply", "taylor_coefficients"]
+__all__ = [
+    "MonomialBasis",
+    "along_axes",
+    "chebyshev_points",
+    "interpolation_matrix",
+    "interpolation_row",
+    "midpoints",
+    "multiply",
+    "taylor_coefficients",
+]

@@ -110,21 +110,26 @@ class InverseCdf(ThetaSampler):
         hull = jax.lax.fori_loop(0, self.num_zooms, zoom, (low[0], high[0]))
         points = jnp.linspace(hull[0], hull[1], self.num_points)
         values = evaluate(points)
-        top = jnp.max(values)
-        density = jnp.exp(values - jnp.where(jnp.isfinite(top), top, 0.0))
-        spacing = points[1] - points[0]
-        cells = _cell_masses(density)
-        total = jnp.sum(cells)
-        safe_total = jnp.where(total > 0, total, 1.0)
         ends = evaluate(jnp.stack([low[0], high[0]]))
-        return CdfTable(
-            points=points,
-            density=density,
-            weights=density / jnp.where(total > 0, jnp.sum(density), 1.0),
-            cumulative=jnp.concatenate([jnp.zeros(1, density.dtype), jnp.cumsum(cells) / safe_total]),
-            log_normaliser=top + jnp.log(total) + jnp.log(spacing),
-            at_edge=jnp.any(ends > top - EDGE_DEPTH),
-        )
+        return tabulate_values(points, values, at_edge=jnp.any(ends > jnp.max(values) - EDGE_DEPTH))
+
+
+def tabulate_values(
+    points: Float[Array, " node"], log_density: Float[Array, " node"], at_edge: Bool[Array, ""] | bool = False
+) -> CdfTable:
+    """Make the table of a density from its logarithm at the points of a uniform grid that holds the bulk."""
+    top = jnp.max(log_density)
+    density = jnp.exp(log_density - jnp.where(jnp.isfinite(top), top, 0.0))
+    cells = _cell_masses(density)
+    total = jnp.sum(cells)
+    return CdfTable(
+        points=points,
+        density=density,
+        weights=density / jnp.where(total > 0, jnp.sum(density), 1.0),
+        cumulative=jnp.concatenate([jnp.zeros(1, density.dtype), jnp.cumsum(cells) / jnp.where(total > 0, total, 1.0)]),
+        log_normaliser=top + jnp.log(total) + jnp.log(points[1] - points[0]),
+        at_edge=jnp.asarray(at_edge),
+    )
 
 
 def _cell_masses(density: Float[Array, " node"]) -> Float[Array, " cell"]:

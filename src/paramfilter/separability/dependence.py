@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from paramfilter.beliefs.base import Datum
-from paramfilter.model import StateSpaceModel, strongly_typed
+from paramfilter.model import Datum, StateSpaceModel, strongly_typed
 from paramfilter.types import Inputs, KeyArray, State
 
 NUM_PROBES = 16

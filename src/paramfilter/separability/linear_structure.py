@@ -24,11 +24,10 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
 from paramfilter import distributions
-from paramfilter.beliefs.base import Datum
-from paramfilter.beliefs.dependence import Dependence, dependence_of, probe_data
 from paramfilter.errors import BeliefError
 from paramfilter.gaussian import Gaussian, gaussian_of
-from paramfilter.model import StateSpaceModel
+from paramfilter.model import Datum, StateSpaceModel
+from paramfilter.separability.dependence import Dependence, dependence_of, probe_data
 
 TOLERANCE = 1e-8
 """Relative change, in float64, below which a slope is taken to be constant."""

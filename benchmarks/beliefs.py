@@ -1,0 +1,353 @@
+"""How right, how honest and how costly each belief is: `python -m benchmarks.beliefs [gibbs|filters|honesty|cost] ...`.
+
+- **gibbs**: the belief given the true states, against the exact density of theta (see `gibbs`), 20 data sets, float64.
+- **filters**: the whole filter with its default parts, N = 1000, against trusted posteriors (see `references`), 10 data
+  sets, float32.
+- **honesty**: the error that a belief reports against its true one, over many models, settings and lengths.
+- **cost**: an update and a draw against the bare evaluation of the user's log density at as many points, in one run.
+
+Results are kept as JSON in `results/` and shown on the page "Beliefs compared".
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from experiments.judging import last_state
+
+import paramfilter as pf
+from benchmarks import gibbs, references
+from benchmarks.near_observation import NearObservation
+from benchmarks.problems import PROBLEMS, SEEDS, data
+from paramfilter.beliefs import (
+    Belief,
+    Chebyshev,
+    CrossInterpolation,
+    MomentMatched,
+    TaylorOfLogDensity,
+    TaylorOfMean,
+)
+from paramfilter.errors import BeliefError
+from paramfilter.models import (
+    cauchy_ar1,
+    multispecies,
+    sin,
+    smooth_transition,
+    star,
+    stochastic_volatility,
+    theta_logistic,
+)
+from paramfilter.separability.dependence import ThetaFactors
+
+RESULTS = Path(__file__).parent / "results"
+NUM_DATA_SETS = 20
+NUM_PARTICLES = 1000
+GUIDED = "cauchy_ar1, near the observation"
+"""The Cauchy problem once more, with a proposal that sees the data: what of the error is the proposal's."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model with known states, and the beliefs to try on it."""
+
+    model: Callable[[], pf.StateSpaceModel]
+    truth: dict
+    num_steps: int
+    beliefs: tuple[Belief, ...]
+
+
+def _truth(name: str) -> dict:
+    return PROBLEMS[name].truth if name in PROBLEMS else sys.modules[f"paramfilter.models.{name}"].TRUTH
+
+
+TAYLOR = (TaylorOfMean(7), TaylorOfLogDensity(10), MomentMatched())
+LOW_ORDER = (TaylorOfMean(3), TaylorOfLogDensity(4), MomentMatched())
+
+CASES = {
+    "SIN": Case(sin, _truth("sin"), 1024, (Chebyshev(17), CrossInterpolation(), *TAYLOR)),
+    "AR(1): phi, q": Case(
+        lambda: pf.models.linear_gaussian(q=dist.LogNormal(0.0, 0.5)),
+        {"phi": 0.8, "q": 1.0},
+        1000,
+        (CrossInterpolation(), Chebyshev(), *LOW_ORDER),
+    ),
+    "stochastic volatility": Case(
+        stochastic_volatility, _truth("stochastic_volatility"), 1000, (CrossInterpolation(), *LOW_ORDER[1:])
+    ),
+    "Cauchy: a": Case(cauchy_ar1, {"a": 0.7}, 1000, (Chebyshev(49), Chebyshev(33), CrossInterpolation(), *TAYLOR[1:])),
+    "Cauchy: a, scale": Case(
+        lambda: cauchy_ar1(scale=dist.LogNormal(0.0, 0.5)),
+        {"a": 0.7, "scale": 1.0},
+        1000,
+        (Chebyshev((13, 4)), Chebyshev((8, 8)), CrossInterpolation(), *LOW_ORDER[1:]),
+    ),
+    "STAR: gamma, c": Case(
+        star, _truth("star"), 1000, (CrossInterpolation(), Chebyshev(), TaylorOfMean(5), *LOW_ORDER[1:])
+    ),
+    "theta-logistic": Case(theta_logistic, _truth("theta_logistic"), 1000, (CrossInterpolation(), MomentMatched())),
+    "smooth transition, p = 5": Case(
+        smooth_transition, _truth("smooth_transition"), 500, (CrossInterpolation(), MomentMatched())
+    ),
+    "multispecies, p = 10": Case(multispecies, _truth("multispecies"), 300, (CrossInterpolation(), MomentMatched())),
+}
+
+
+def statistic_size(belief: pf.beliefs.BoundBelief) -> int:
+    """Return how many numbers a particle keeps about theta."""
+    return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(jax.eval_shape(belief.start)))
+
+
+def gibbs_table(names: list[str] | None = None) -> dict:
+    """Judge each belief given the true states; rows of other models are kept as they are."""
+    jax.config.update("jax_enable_x64", True)
+    for name, case in CASES.items():
+        if names and name not in names:
+            continue
+        jax.clear_caches()
+        model = case.model()
+        exact_density = gibbs.exact_log_density(model)
+        paths = [gibbs.simulate_path(model, case.truth, seed, case.num_steps) for seed in range(NUM_DATA_SETS)]
+        start = np.asarray(model.parameters.unconstrain(case.truth))
+        exact = [
+            gibbs.exact_points(exact_density, path, start, np.full(len(start), 0.1), jax.random.key(9))
+            for path in paths
+        ]
+        least = min(1 / float(np.sum(one.weights**2)) for one in exact)
+        for kind in case.beliefs:
+            row = _gibbs_row(name, kind, model, paths, exact) | {"least_effective_points": least}
+            print(json.dumps(row), flush=True)
+            _put("beliefs_gibbs", {"data_sets": NUM_DATA_SETS, "precision": "float64"}, row, ("model", "belief"))
+    return {}
+
+
+def _gibbs_row(name: str, kind: Belief, model: pf.StateSpaceModel, paths: list, exact: list) -> dict:
+    row = {"model": name, "belief": repr(kind)}
+    try:
+        belief = kind.bind(model)
+    except BeliefError as error:
+        return row | {"refused": str(error)}
+    follow = gibbs.follow(belief)
+    verdicts, began = [], time.process_time()
+    for path, points in zip(paths, exact, strict=True):
+        verdicts.append(gibbs.judge(belief, points, *follow(jax.random.key(1), path)))
+    column = lambda field: np.array([getattr(verdict, field) for verdict in verdicts])
+    return row | {
+        "numbers": statistic_size(belief),
+        "pivots": getattr(getattr(belief, "prior_cross", None), "size", None),
+        "divergence_median": float(np.median(column("divergence"))),
+        "divergence_largest": float(np.max(column("divergence"))),
+        "mean_error_largest": float(np.max(column("mean_error"))),
+        "sd_ratio": [float(np.min(column("sd_ratio"))), float(np.max(column("sd_ratio")))],
+        "error_median": float(np.median(column("error"))),
+        "cpu_seconds": time.process_time() - began,
+    }
+
+
+def filter_table(names: list[str] | None = None) -> dict:
+    """Judge whole filters with default parts, in the precision that is on (JAX_ENABLE_X64)."""
+    for name in names or [*PROBLEMS, GUIDED]:
+        jax.clear_caches()
+        parts = {"proposal": NearObservation()} if name == GUIDED else {}
+        problem = PROBLEMS["cauchy_ar1" if name == GUIDED else name]
+        filter = pf.extended_parameter_filter(problem.model(), NUM_PARTICLES, **parts)
+        trusted = references.load(problem.name)
+        runs = []
+        for seed in SEEDS:
+            began = time.process_time()
+            state = last_state(filter, filter.init(jax.random.key(100 + seed)), data(problem, seed)[1])
+            posterior = filter.posterior(state)
+            mean, sd, right = posterior.mean(), posterior.sd(), trusted[str(seed)]
+            flat = lambda values, right=right: np.concatenate(
+                [np.ravel(np.asarray(values[key])) for key in right["mean"]]
+            )
+            errors = (flat(mean) - flat(right["mean"])) / flat(right["sd"])
+            runs.append(
+                {
+                    "seed": seed,
+                    "errors": np.round(errors, 4).tolist(),
+                    "absolute_errors": (flat(mean) - flat(right["mean"])).tolist(),
+                    "sd_ratios": np.round(flat(sd) / flat(right["sd"]), 4).tolist(),
+                    "approximation_error": float(posterior.approximation_error()),
+                    "outcome": int(state.outcome),
+                    "cpu_seconds": round(time.process_time() - began, 2),
+                }
+            )
+            print(name, json.dumps(runs[-1]), flush=True)
+        errors, ratios = np.array([run["errors"] for run in runs]), np.array([run["sd_ratios"] for run in runs])
+        row = {
+            "problem": problem.name,
+            "precision": str(jnp.result_type(float)),
+            "proposal": repr(filter.proposal),
+            "belief": repr(filter.belief),
+            "num_steps": problem.num_steps,
+            "parameters": _flat_names(trusted["0"]["mean"]),
+            "rms_error": np.round(np.sqrt(np.mean(errors**2, axis=0)), 4).tolist(),
+            "median_sd_ratio": np.round(np.median(ratios, axis=0), 4).tolist(),
+            "runs": runs,
+        }
+        _put("beliefs_filters", {"particles": NUM_PARTICLES}, row, ("problem", "precision", "proposal"))
+    return {}
+
+
+def _flat_names(values: dict) -> list[str]:
+    return [
+        name if np.ndim(value) == 0 else f"{name}{list(index)}"
+        for name, value in values.items()
+        for index in np.ndindex(np.shape(value))
+    ]
+
+
+def honesty_table(num_settings: int = 200) -> dict:
+    """Compare the reported error with the true one over models, settings and lengths drawn at random."""
+    jax.config.update("jax_enable_x64", True)
+    kinds = [
+        ("SIN", kind)
+        for kind in (*(Chebyshev(n) for n in (5, 6, 7, 9, 11)), *(CrossInterpolation(n) for n in (4, 5, 6, 8)))
+    ]
+    kinds += [("SIN", TaylorOfMean(order)) for order in (3, 5, 7)] + [("SIN", MomentMatched())]
+    kinds += [("Cauchy: a", Chebyshev(n)) for n in (17, 21, 25, 33)] + [("Cauchy: a", TaylorOfLogDensity(10))]
+    kinds += [("STAR: gamma, c", CrossInterpolation(n)) for n in (20, 30, 45)] + [("STAR: gamma, c", TaylorOfMean(5))]
+    kinds += [("AR(1): phi, q", Chebyshev(n)) for n in (4, 5, 6)] + [("AR(1): phi, q", MomentMatched())]
+    lengths = (30, 100, 300, 1000)
+    rows = []
+    per_kind = -(-num_settings // len(kinds))
+    for index, (name, kind) in enumerate(kinds):
+        jax.clear_caches()
+        case = CASES[name]
+        model = case.model()
+        belief, exact_density = kind.bind(model), gibbs.exact_log_density(model)
+        follow = gibbs.follow(belief)
+        for turn in range(per_kind):
+            num_steps = lengths[(index + turn) % len(lengths)]
+            # Theta from the prior's bulk, so that settings differ in more than the data.
+            z = 0.5 * (
+                model.parameters.prior_draws[17 * index + turn] + np.asarray(model.parameters.unconstrain(case.truth))
+            )
+            theta = model.parameters.constrain(jnp.asarray(z))
+            path = gibbs.simulate_path(model, theta, 1000 + 31 * index + turn, num_steps)
+            points = gibbs.exact_points(exact_density, path, z, np.full(len(z), 0.1), jax.random.key(9))
+            verdict = gibbs.judge(belief, points, *follow(jax.random.key(1), path))
+            rows.append({"model": name, "belief": repr(kind), "num_steps": num_steps} | asdict(verdict))
+        print(json.dumps(rows[-per_kind:]), flush=True)
+        _write("beliefs_honesty", {"settings": len(rows), "rows": rows})
+    return {"rows": rows}
+
+
+def cost_table(num_particles: int = NUM_PARTICLES, num_rounds: int = 15) -> dict:
+    """Time an update and a draw of all particles against bare evaluations of the log density, interleaved."""
+    rows = []
+    for name in ("sin", "cauchy_ar1", "star", "stochastic_volatility", "smooth_transition", "multispecies"):
+        jax.clear_caches()
+        problem = PROBLEMS[name]
+        model = problem.model()
+        kinds = [Chebyshev(17), CrossInterpolation()] if name == "sin" else [pf.filters.choose_belief(model)[0]]
+        for kind in kinds:
+            rows.append(_cost_row(name, problem, model, kind, num_particles, num_rounds))
+            print(json.dumps(rows[-1]), flush=True)
+            _write("beliefs_cost", {"particles": num_particles, "precision": "float32", "rows": rows})
+    return {"rows": rows}
+
+
+def _cost_row(name, problem, model, kind, num_particles, num_rounds) -> dict:
+    began = time.perf_counter()
+    filter = pf.ParticleFilter(model, num_particles, kind)
+    build = time.perf_counter() - began
+    ys = data(problem, 0)[1]
+    state = filter.init(jax.random.key(1))
+    began = time.perf_counter()
+    state, _ = filter.step(state, ys[0])
+    jax.block_until_ready(state.z)
+    compile_step = time.perf_counter() - began
+    state = last_state(filter, state, ys[1:200])
+    belief, factors = filter.bound_belief, ThetaFactors(model)
+    size = statistic_size(belief)
+    points = state.z[:size] if size <= num_particles else jnp.resize(state.z, (size, state.z.shape[1]))
+    y = jax.tree.map(lambda leaf: leaf[200], ys)
+
+    def bare(x, z):
+        datum = lambda one: pf.model.Datum(one, one, y, None)
+        return jax.vmap(lambda one: jax.vmap(lambda point: factors.step(datum(one), point))(z))(x)
+
+    def update(shared, statistics, x):
+        return jax.vmap(lambda s, one: belief.absorb(shared, s, pf.model.Datum(one, one, y, None)))(statistics, x)
+
+    def draw(shared, statistics, z):
+        keys = jax.random.split(jax.random.key(3), num_particles)
+        return jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys, shared, statistics, z).z
+
+    calls = {
+        "bare": (jax.jit(bare), (state.x, points)),
+        "update": (jax.jit(update), (state.shared, state.statistics, state.x)),
+        "draw": (jax.jit(draw), (state.shared, state.statistics, state.z)),
+        "step": (lambda s: filter.step(s, y)[0].z, (state,)),
+    }
+    times = {label: [] for label in calls}
+    for call, arguments in calls.values():
+        jax.block_until_ready(call(*arguments))
+    for _ in range(num_rounds):
+        for label, (call, arguments) in calls.items():
+            began = time.process_time()
+            for _ in range(5):
+                jax.block_until_ready(call(*arguments))
+            times[label].append((time.process_time() - began) / 5)
+    middle = {label: statistics.median(found) for label, found in times.items()}
+    return {
+        "problem": name,
+        "belief": repr(kind),
+        "numbers": size,
+        "bare_microseconds": round(1e6 * middle["bare"], 1),
+        "update_over_bare": round(middle["update"] / middle["bare"], 2),
+        "draw_over_bare": round(middle["draw"] / middle["bare"], 2),
+        "step_over_bare": round(middle["step"] / middle["bare"], 2),
+        "seconds_to_build": round(build, 1),
+        "seconds_to_compile_a_step": round(compile_step, 1),
+    }
+
+
+def _put(name: str, heading: dict, row: dict, identity: tuple[str, ...]) -> None:
+    """Put a row into a table, in place of an older one."""
+    path = RESULTS / f"{name}.json"
+    with (RESULTS / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes may share the models between them
+        rows = json.loads(path.read_text())["rows"] if path.exists() else []
+        rows = [old for old in rows if any(old[key] != row[key] for key in identity)]
+        _write(name, heading | {"rows": [*rows, row]})
+
+
+def _plain(value):
+    """Write what is not finite as a word: JSON has no infinity."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _write(name: str, content: dict) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(_plain(content), indent=1) + "\n")
+
+
+TABLES = {"gibbs": gibbs_table, "filters": filter_table, "honesty": honesty_table, "cost": cost_table}
+
+
+def main() -> None:
+    wanted = [word for word in sys.argv[1:] if word in TABLES] or list(TABLES)
+    chosen = [word for word in sys.argv[1:] if word in CASES or word in PROBLEMS or word == GUIDED]
+    for name in wanted:
+        TABLES[name](chosen) if name in ("gibbs", "filters") else TABLES[name]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,460 @@
+"""The posteriors that filters are judged by: `python -m benchmarks.references [problem ...] [--seeds 0 1 ...]`.
+
+For each problem and data set: posterior mean and sd of each parameter on its natural scale, from methods that share
+nothing with a particle filter and compute in float64.
+
+| problem | likelihood of theta | posterior | check |
+|---|---|---|---|
+| sin, star | forward filter on a grid of the state | quadrature | all spacings halved |
+| cauchy_ar1 | the same on a grid that follows the data | quadrature | all spacings halved |
+| multispecies | Kalman filter | NUTS, 4 chains | split R-hat |
+| stochastic_volatility, smooth_transition | forward filter on a grid | importance sampling | NUTS, 4 chains |
+
+In the last row NUTS draws theta and all states together, with its own split R-hat, and a smoothed version of its draws
+of theta is the proposal of the importance sampler. The two share no approximation: one has the states by quadrature and
+draws of theta that are independent, the other a Markov chain. A mode that all chains missed would escape both; the
+chains therefore start at draws from the prior.
+
+Results are written after each data set, and a data set that is there is not computed again.
+
+M. Hoffman and A. Gelman, The No-U-Turn sampler, JMLR 15 (2014); M. West, Approximating posterior distributions by
+mixtures, JRSS B 55 (1993).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Float
+from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
+from numpyro.distributions import biject_to, constraints
+from numpyro.infer import MCMC, NUTS
+
+import paramfilter as pf
+from benchmarks.problems import PROBLEMS, SEEDS, Problem, data
+from paramfilter.references import problem as reference_problem
+from paramfilter.references import theta_grid
+from paramfilter.references.forward_filter import UNRESOLVED, forward_filter
+from paramfilter.types import KeyArray
+
+RESULTS = Path(__file__).parent / "results" / "references"
+NUM_CHAINS = 4
+CHECKED_SEEDS = (0,)
+"""Data sets whose quadrature is repeated with all spacings halved: five minutes for `star`."""
+NO_MONTE_CARLO = {"standard_error_of_mean": 0.0, "split_rhat": None}
+Answer = dict[str, Any]
+"""What is written for one data set: `mean` and `sd` of each parameter, `standard_error_of_mean` and `split_rhat`, the
+worst over the parameters, `method`, `seconds`, and what each method knows besides."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Compute the trusted posteriors of the benchmark problems.")
+    parser.add_argument("problems", nargs="*", help=f"of {', '.join(METHODS)}; all unless given")
+    parser.add_argument("--seeds", nargs="*", type=int, default=list(SEEDS))
+    parser.add_argument("--again", action="store_true", help="compute what is there already")
+    chosen = parser.parse_args(arguments)
+    for name in chosen.problems or METHODS:
+        for seed in chosen.seeds:
+            if chosen.again or str(seed) not in load(name):
+                write(name, seed, reference(PROBLEMS[name], seed))
+
+
+def reference(problem: Problem, seed: int) -> Answer:
+    """Compute the posterior of one data set."""
+    ys = np.asarray(data(problem, seed)[1], np.float64)
+    start = time.perf_counter()
+    with jax.enable_x64(True):
+        answer = METHODS[problem.name](problem.model(), ys, seed)
+    answer["seconds"] = round(time.perf_counter() - start, 1)
+    print(problem.name, seed, json.dumps(answer), flush=True)
+    return answer
+
+
+def load(name: str) -> dict[str, Answer]:
+    """Return what is known of a problem, by seed."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text())["data_sets"] if path.exists() else {}
+
+
+def write(name: str, seed: int, answer: Answer) -> None:
+    problem = PROBLEMS[name]
+    known = {**load(name), str(seed): answer}
+    content = {
+        "problem": name,
+        "truth": problem.truth,
+        "num_steps": problem.num_steps,
+        "units": "mean and sd on the natural scale; errors in posterior sds, the worst over the parameters",
+        "data_sets": {key: known[key] for key in sorted(known, key=int)},
+    }
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+def by_grid(model: pf.StateSpaceModel, ys: np.ndarray, seed: int) -> Answer:
+    """Integrate over states and theta on grids."""
+    found = pf.references.grid_posterior(model, ys, check=seed in CHECKED_SEEDS)
+    answer = {"method": "grid_posterior", "mean": lists(found.mean()), "sd": lists(found.sd()), **NO_MONTE_CARLO}
+    if found.accuracy is not None:
+        answer["change_when_all_spacings_are_halved"] = {
+            "mean": float(found.accuracy.mean),
+            "log_sd": float(found.accuracy.log_sd),
+        }
+    return answer
+
+
+REACH = 8.0
+"""Of the grid around an observation, in its sds: beyond lies less than 1e-9 of the filtered density."""
+SPACING = 0.5
+"""Of the grid, in scales of the Cauchy shocks: their density has a pole at distance 1, so the trapezoid rule errs by
+exp(-2 pi / SPACING) = 3e-6 of a step's likelihood; doubled, as for the search of the window, by the root of that."""
+NUM_THETA_NODES = 65
+CAUCHY_OBSERVATION_SD = 10.0
+
+
+def by_moving_grid(model: pf.StateSpaceModel, ys: np.ndarray, seed: int) -> Answer:
+    """Integrate over the states of the Cauchy autoregression on grids around each observation, and over a."""
+    coordinates = theta_grid.prior_coordinates(model.parameters)
+    log_prior = theta_grid.log_prior_of(model.parameters, coordinates)
+
+    def log_density_with(spacing):
+        num_points = 2 * round(REACH * CAUCHY_OBSERVATION_SD / spacing) + 1
+        at_nodes = jax.jit(lambda a: jax.lax.map(partial(cauchy_log_likelihood, jnp.asarray(ys), num_points), a))
+        return lambda v: log_prior(v) + np.asarray(at_nodes(jnp.asarray(coordinates.to_z(v)[:, 0])))
+
+    def moments(frame, scores):
+        weights, a = np.exp(scores - np.max(scores)), coordinates.to_z(frame.nodes)[:, 0]
+        mean = np.average(a, weights=weights)
+        return mean, np.sqrt(np.average((a - mean) ** 2, weights=weights))
+
+    coarse, fine = log_density_with(2 * SPACING), log_density_with(SPACING)
+    frame = theta_grid.zoom(coarse, theta_grid.prior_frame(1, NUM_THETA_NODES), free_nodes=True)
+    finer = frame.halved_spacing()
+    coarse_mean, coarse_sd = moments(frame, coarse(frame.nodes))
+    mean, sd = moments(finer, fine(finer.nodes))
+    return {
+        "method": "forward filter on a grid around each observation",
+        "mean": {"a": mean},
+        "sd": {"a": sd},
+        **NO_MONTE_CARLO,
+        "change_when_all_spacings_are_halved": {
+            "mean": abs(mean - coarse_mean) / sd,
+            "log_sd": abs(np.log(sd / coarse_sd)),
+        },
+    }
+
+
+def cauchy_log_likelihood(ys: Float[Array, " time"], num_points: int, a: Float[Array, ""]) -> Float[Array, ""]:
+    """Return log p(y_{1:T} | a) of x' = a x + Cauchy(0, 1), y = x + N(0, 10^2), x_0 ~ N(0, 1).
+
+    The states reach thousands, but given y_t they lie within a few observation sds of it: so does the grid. The
+    densities are written out, since a logarithm and an exponential for each pair of points would take most of the time.
+    """
+    offsets = jnp.linspace(-REACH, REACH, num_points) * CAUCHY_OBSERVATION_SD
+    looks = jnp.exp(-0.5 * (offsets / CAUCHY_OBSERVATION_SD) ** 2) / (jnp.sqrt(2 * jnp.pi) * CAUCHY_OBSERVATION_SD)
+    spacing = offsets[1] - offsets[0]
+
+    def step(carry, y):
+        points, masses, log_likelihood = carry
+        arrivals = y + offsets
+        predicted = jnp.sum(masses[:, None] / (1 + (arrivals - a * points[:, None]) ** 2), axis=0) / jnp.pi
+        joint = spacing * predicted * looks
+        total = jnp.sum(joint)
+        return (arrivals, joint / total, log_likelihood + jnp.log(total)), None
+
+    masses = jax.scipy.stats.norm.pdf(points := jnp.linspace(-REACH, REACH, num_points))
+    return jax.lax.scan(step, (points, masses / jnp.sum(masses), jnp.zeros(())), ys)[0][2]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Parameters by name, on their natural scale and as coordinates; leading axes chain and draw."""
+
+    theta: dict[str, np.ndarray]
+    z: np.ndarray
+    num_divergent: int
+
+
+def nuts(
+    model: pf.StateSpaceModel,
+    log_density: Callable[[dict[str, Array]], Array],
+    start: dict[str, Array],
+    key: KeyArray,
+    *,
+    num_warmup: int,
+    num_draws: int,
+    acceptance: float = 0.8,
+) -> Draws:
+    """Draw from a log density of {"z": theta's coordinates, ...} with a dense metric for z and a diagonal one else."""
+    kernel = NUTS(
+        potential_fn=lambda at: -log_density(at),
+        dense_mass=[("z",)],  # pyright: ignore[reportArgumentType]
+        target_accept_prob=acceptance,
+        max_tree_depth=9,
+    )
+    sampler = MCMC(
+        kernel,
+        num_warmup=num_warmup,
+        num_samples=num_draws,
+        num_chains=NUM_CHAINS,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    sampler.run(key, init_params=start, extra_fields=("diverging",))
+    z = sampler.get_samples(group_by_chain=True)["z"]
+    theta = jax.jit(jax.vmap(jax.vmap(model.parameters.constrain)))(z)
+    divergent = int(np.sum(sampler.get_extra_fields()["diverging"]))
+    return Draws({name: np.asarray(values) for name, values in theta.items()}, np.asarray(z), divergent)
+
+
+def summary(draws: Draws) -> Answer:
+    """Return moments, Monte Carlo errors and R-hat of a run."""
+    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in draws.theta.items()}
+    errors = {name: 1.0 / np.sqrt(effective_sample_size(values)) for name, values in draws.theta.items()}
+    rhats = {name: split_gelman_rubin(values) for name, values in draws.theta.items()}
+    return {
+        "mean": lists({name: np.mean(values, axis=0) for name, values in flat.items()}),
+        "sd": lists({name: np.std(values, axis=0) for name, values in flat.items()}),
+        "standard_error_of_mean": worst(errors),
+        "split_rhat": worst(rhats),
+        "num_draws": int(draws.z.shape[0] * draws.z.shape[1]),
+        "num_divergent": draws.num_divergent,
+    }
+
+
+def worst(values: dict[str, np.ndarray]) -> float:
+    return float(max(np.max(value) for value in values.values()))
+
+
+def lists(values: dict[str, np.ndarray]) -> dict[str, Any]:
+    return {name: np.asarray(value).tolist() for name, value in values.items()}
+
+
+def by_kalman_and_nuts(model: pf.StateSpaceModel, ys: np.ndarray, seed: int) -> Answer:
+    """Sample theta under the exact likelihood of a linear-Gaussian model."""
+
+    def log_density(at):
+        return model.parameters.log_prior(at["z"]) + kalman_log_likelihood(model, jnp.asarray(ys), at["z"])
+
+    key_start, key_run = jax.random.split(jax.random.key(1_000 + seed))
+    start = {"z": jax.vmap(model.parameters.sample)(jax.random.split(key_start, NUM_CHAINS))}
+    draws = nuts(model, log_density, start, key_run, num_warmup=500, num_draws=2000)
+    return {"method": "Kalman filter, NUTS", **summary(draws)}
+
+
+def kalman_log_likelihood(
+    model: pf.StateSpaceModel, ys: Float[Array, "time obs"], z: Float[Array, " param"]
+) -> Float[Array, ""]:
+    """Return log p(y_{1:T} | theta) of the multispecies model: x' = u + B x + N(0, diag q), y = x + N(0, diag r)."""
+    theta = model.parameters.constrain(z)
+    initial = model.initial(theta, None)
+    process, noise = jnp.diag(theta["q"]), jnp.diag(theta["r"])
+
+    def step(carry, y):
+        mean, covariance, log_likelihood = carry
+        mean = theta["u"] + theta["B"] @ mean
+        covariance = theta["B"] @ covariance @ theta["B"].T + process
+        (a, b), (_, d) = total = covariance + noise
+        determinant = a * d - b * b
+        inverse = jnp.array([[d, -b], [-b, a]]) / determinant
+        residual = y - mean
+        score = -0.5 * (residual @ inverse @ residual + jnp.log(determinant)) - jnp.log(2 * jnp.pi)
+        gain = covariance @ inverse
+        covariance = covariance - gain @ total @ gain.T
+        return (mean + gain @ residual, 0.5 * (covariance + covariance.T), log_likelihood + score), None
+
+    start = (initial.mean, jnp.diag(initial.variance), jnp.zeros(()))
+    return jax.lax.scan(step, start, ys)[0][2]
+
+
+Layout = Callable[[dict[str, Array], Float[Array, " time"]], tuple[Float[Array, " time"], Float[Array, ""]]]
+"""From theta and well-scaled coordinates e to the states x_0..x_T, with log |dx/de|."""
+
+
+def around_data(ys: np.ndarray, observation_sd: float) -> Layout:
+    """x_t = y_t + sd e_t: where the observations are sharp, all that is left is of order one."""
+    centre, scale = np.concatenate([[0.0], ys]), np.concatenate([[1.0], np.full(len(ys), observation_sd)])
+    return lambda theta, e: (jnp.asarray(centre) + scale * e, jnp.zeros(()))
+
+
+def around_level(ys: np.ndarray) -> Layout:
+    """x_t = level + sigma e_t: the spread of the log variances moves with sigma, so that no funnel is left."""
+    level = np.log(np.var(ys))
+    return lambda theta, e: (level + theta["sigma"] * e, len(e) * jnp.log(theta["sigma"]))
+
+
+Stretch = Callable[[dict[str, Array], int], Float[Array, ""]]
+"""From theta and T to the width of theta's first coordinate given the others, which alone it may depend on."""
+
+
+def width_of_level(theta: dict[str, Array], num_steps: int) -> Float[Array, ""]:
+    """Return the sd of mu given phi, sigma and states known exactly: as phi nears 1 it grows to that of the prior.
+
+    On data set 6 the 4 % of the posterior with phi > 0.98 carry a quarter of the variance of mu; without this width the
+    standard error of log sd(mu) was 0.3, with it 0.016.
+    """
+    phi, sigma, prior_sd = theta["phi"], theta["sigma"], 2.0
+    precision = ((1 - phi) ** 2 * num_steps + (1 - phi**2)) / sigma**2 + 1 / prior_sd**2
+    return 1 / jnp.sqrt(precision)
+
+
+def by_importance(
+    layout_of: Callable[[np.ndarray], Layout],
+    state_range: Callable[[np.ndarray], tuple[float, float]],
+    stretch: Stretch = lambda theta, num_steps: jnp.ones(()),
+) -> Callable[[pf.StateSpaceModel, np.ndarray, int], Answer]:
+    """Sample theta and the states together by NUTS; from there, theta alone by importance sampling."""
+
+    def method(model, ys, seed):
+        key_z, key_e, key_run, key_weigh = jax.random.split(jax.random.key(2_000 + seed), 4)
+        start = {
+            "z": jax.vmap(model.parameters.sample)(jax.random.split(key_z, NUM_CHAINS)),
+            "e": 0.1 * jax.random.normal(key_e, (NUM_CHAINS, len(ys) + 1)),
+        }
+        log_density = joint_log_density(model, ys, layout_of(ys))
+        draws = nuts(model, log_density, start, key_run, num_warmup=600, num_draws=750, acceptance=0.9)
+        check = {"method": "NUTS on theta and states", **summary(draws)}
+        answer = importance_sample(key_weigh, model, ys, draws, *state_range(ys), stretch)
+        return {**answer, "split_rhat": check["split_rhat"], "check": {**check, **difference(answer, check)}}
+
+    return method
+
+
+def joint_log_density(
+    model: pf.StateSpaceModel, ys: np.ndarray, layout: Layout
+) -> Callable[[dict[str, Array]], Float[Array, ""]]:
+    """Return log p(theta, x_{0:T}, y_{1:T}) in coordinates z and e."""
+
+    def log_density(at):
+        theta = model.parameters.constrain(at["z"])
+        xs, log_volume = layout(theta, at["e"])
+        moves = jax.vmap(lambda x_prev, x: model.transition_log_prob(theta, x_prev, x, None))(xs[:-1], xs[1:])
+        looks = jax.vmap(lambda x, y: model.observation_log_prob(theta, x, y, None))(xs[1:], jnp.asarray(ys))
+        first = model.initial_log_prob(theta, xs[0], None)
+        return model.parameters.log_prior(at["z"]) + log_volume + first + jnp.sum(moves) + jnp.sum(looks)
+
+    return log_density
+
+
+NUM_STATE_POINTS = 256
+NUM_CENTRES = 1000
+ROUNDS = (1000, 3000)
+"""Weighted draws of each round. The first corrects NUTS, which may be short of tails; the second is what counts."""
+FLATTENING = 0.6
+"""The last round's centres are draws from posterior^0.6, so that tails are seen."""
+KERNEL_SCALE = 0.5
+"""Of a kernel around a centre, in sds of all centres."""
+KERNEL_FREEDOM = 4.0
+"""Of a t distribution: its tails are heavier than the posterior's, so that no weight is large."""
+
+
+def importance_sample(
+    key: KeyArray, model: pf.StateSpaceModel, ys: np.ndarray, draws: Draws, low: float, high: float, stretch: Stretch
+) -> Answer:
+    """Weigh draws of theta by prior and grid-filter likelihood; they come from kernels around centres."""
+    asked = reference_problem.Problem(model, jnp.asarray(ys), None, None, len(ys), 1, lambda x: x[0])
+    s = jnp.linspace(low, high, NUM_STATE_POINTS)
+
+    def score(z):
+        found = forward_filter(asked, biject_to(constraints.real), s, z)
+        return model.parameters.log_prior(z) + found.log_likelihood, found.edges, found.excess
+
+    def width(z):
+        return stretch(model.parameters.constrain(z), len(ys))
+
+    score_all = jax.jit(lambda zs: jax.lax.map(score, zs))
+    key_first, key_last = jax.random.split(key)
+    centres = jnp.asarray(draws.z.reshape(-1, draws.z.shape[-1]))
+    first, log_proposal = kernel_mixture(
+        key_first, centres, jnp.full(len(centres), 1.0 / len(centres)), width, ROUNDS[0]
+    )
+    log_target = score_all(first)[0]
+    flattened = normalised(FLATTENING * log_target - log_proposal)
+    pool, log_proposal = kernel_mixture(key_last, first, flattened, width, ROUNDS[1])
+    log_target, edges, excess = score_all(pool)
+    weights = np.asarray(normalised(log_target - log_proposal))
+    theta = {name: np.asarray(values) for name, values in jax.vmap(model.parameters.constrain)(pool).items()}
+    mean = {name: weights @ values for name, values in theta.items()}
+    sd = {name: np.sqrt(weights @ (values - mean[name]) ** 2) for name, values in theta.items()}
+    # the delta method for ratios of sums
+    scaled = {name: (theta[name] - mean[name]) / sd[name] for name in theta}
+    errors = {name: np.sqrt(weights**2 @ values**2) for name, values in scaled.items()}
+    sd_errors = {name: 0.5 * np.sqrt(weights**2 @ (values**2 - 1) ** 2) for name, values in scaled.items()}
+    return {
+        "method": "importance sampling, forward filter on a grid of the state",
+        "mean": lists(mean),
+        "sd": lists(sd),
+        "standard_error_of_mean": worst(errors),
+        "standard_error_of_log_sd": worst(sd_errors),
+        "effective_draws": float(1.0 / np.sum(weights**2)),
+        "largest_weight": float(np.max(weights)),
+        "density_at_edges": float(weights @ np.max(np.asarray(edges), axis=1)),
+        "unresolved_share": float(np.sum(weights[np.asarray(excess) > UNRESOLVED])),
+    }
+
+
+def normalised(log_weights: Float[Array, " draw"]) -> Float[Array, " draw"]:
+    return jax.nn.softmax(jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights))
+
+
+def kernel_mixture(
+    key: KeyArray,
+    pool: Float[Array, "draw param"],
+    weights: Float[Array, " draw"],
+    width: Callable[[Float[Array, " param"]], Float[Array, ""]],
+    num: int,
+) -> tuple[Float[Array, "num param"], Float[Array, " num"]]:
+    """Draw from t kernels around weighted points; return the draws and their log density up to a constant.
+
+    The kernels live in coordinates whose first is divided by its width given the others.
+    """
+    key_centre, key_pick, key_move, key_tail = jax.random.split(key, 4)
+    middle, widths = weights @ pool[:, 0], jax.vmap(width)(pool)
+    pool = pool.at[:, 0].set((pool[:, 0] - middle) / widths)
+    centres = jax.random.choice(key_centre, pool, (NUM_CENTRES,), p=weights)
+    factor = KERNEL_SCALE * jnp.linalg.cholesky(jnp.cov(pool, rowvar=False, aweights=weights))
+    dimension = pool.shape[1]
+    tails = jnp.sqrt(KERNEL_FREEDOM / (2.0 * jax.random.gamma(key_tail, KERNEL_FREEDOM / 2.0, (num, 1))))
+    steps = jax.random.normal(key_move, (num, dimension)) * tails
+    drawn = jax.random.choice(key_pick, centres, (num,)) + steps @ factor.T
+
+    def log_density(w):
+        distances = jnp.sum(jax.scipy.linalg.solve_triangular(factor, (w - centres).T, lower=True) ** 2, axis=0)
+        return logsumexp(-0.5 * (KERNEL_FREEDOM + dimension) * jnp.log1p(distances / KERNEL_FREEDOM))
+
+    widths = jax.vmap(width)(drawn)
+    z = drawn.at[:, 0].set(middle + drawn[:, 0] * widths)
+    return z, jax.lax.map(log_density, drawn) - jnp.log(widths)
+
+
+def difference(answer: Answer, other: Answer) -> Answer:
+    """Return the largest difference of means, in sds, and of log sds."""
+    means = [abs(other["mean"][name] - answer["mean"][name]) / answer["sd"][name] for name in answer["mean"]]
+    sds = [abs(np.log(other["sd"][name] / answer["sd"][name])) for name in answer["mean"]]
+    return {"difference_of_mean": float(max(means)), "difference_of_log_sd": float(max(sds))}
+
+
+METHODS: dict[str, Callable[[pf.StateSpaceModel, np.ndarray, int], Answer]] = {
+    "multispecies": by_kalman_and_nuts,
+    "stochastic_volatility": by_importance(around_level, lambda ys: (-12.0, 12.0), width_of_level),
+    "sin": by_grid,
+    "star": by_grid,
+    "cauchy_ar1": by_moving_grid,
+    "smooth_transition": by_importance(
+        partial(around_data, observation_sd=0.1), lambda ys: (float(np.min(ys)) - 1.0, float(np.max(ys)) + 1.0)
+    ),
+}
+
+
+if __name__ == "__main__":
+    main()

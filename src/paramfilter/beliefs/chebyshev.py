@@ -1,0 +1,345 @@
+"""A belief as values of the log density at Chebyshev points of a window that follows it: any density, one or two
+parameters.
+
+The statistic of a particle is its own window (three numbers a coordinate) and
+
+    S_k = sum_t log p(x_t | x_{t-1}, theta_k) + log p(y_t | x_t, theta_k),
+
+up to a constant, at the n points theta_k of the window. A datum adds the user's own log density at the points; between
+the points the belief is the interpolating polynomial, plus the log prior. No derivative is taken, and the numbers stay
+of the size of the window's depth for ever, so float32 is enough.
+
+The window moves *before* a datum is absorbed: if the datum makes the belief much narrower than its window (one large
+Cauchy state can narrow it a thousandfold), the old polynomial is first re-expressed on the window that the new belief
+needs, as often as it takes, and the datum is then evaluated at points that resolve it. On a plain window re-expressing
+is exact; on a sharpened one it is as accurate as the interpolation. A window of its own for each particle costs three
+numbers and lets beliefs of one population differ a hundredfold in width, which they do when the states are
+heavy-tailed.
+
+What it costs: n evaluations of the user's log density for an update, a small matrix product for a draw. When it
+lies: where a log density has features finer than the distance of the points, such as a kink; `approximation_error`
+shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from paramfilter.beliefs.accuracy import CheckPoints, error_over_bulk
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments
+from paramfilter.beliefs.coordinates import coordinates_for
+from paramfilter.beliefs.window import DEPTH, Window, plain_window, wanted_window
+from paramfilter.errors import BeliefError
+from paramfilter.model import StateSpaceModel
+from paramfilter.outcome import Outcome
+from paramfilter.parameters import Parameters
+from paramfilter.polynomials import (
+    along_axes,
+    chebyshev_points,
+    interpolation_matrix,
+    interpolation_row,
+    midpoints,
+)
+from paramfilter.separability.dependence import ThetaFactors
+from paramfilter.theta_samplers import tabulate_values
+from paramfilter.weights import weighted_mean_and_variance
+
+DEFAULT_NODES = {1: 33, 2: 8}
+"""Points a coordinate, by the number of coordinates."""
+
+MANY_NODES = 16
+"""With fewer points a coordinate windows stay plain."""
+
+GRID_POINTS = {1: 65, 2: 33}
+"""Points a coordinate for looking at a belief: its bulk, its integral, its distribution function."""
+
+CHECK_PLACES = {1: (-0.62, -0.4, -0.18, 0.03, 0.22, 0.42, 0.6), 2: (-0.4, 0.03, 0.37)}
+"""Where the approximation is checked, in window coordinates; moved to the nearest point halfway between nodes."""
+
+MAX_MOVES = 6
+"""How often a window may move before it takes a datum in: each move narrows it up to tenfold."""
+
+CUT_OFF = 3.0
+"""A belief that is still within this many nats of its peak at the end of the window has lost mass that matters."""
+
+BELOW = 2 * DEPTH
+"""Nats below the lowest possible point that an impossible one is given: minus infinity would spoil the polynomial."""
+
+
+@dataclass(frozen=True)
+class Chebyshev(Belief):
+    """Values of the log density at Chebyshev points of a moving window, for one or two parameters.
+
+    Args:
+        num_nodes: Points a coordinate; None for 33 with one parameter and 8 with two.
+    """
+
+    num_nodes: int | tuple[int, ...] | None = None
+
+    def bind(self, model: StateSpaceModel) -> BoundBelief:
+        """Fit any model with one or two unconstrained coordinates."""
+        dimension = model.parameters.dimension
+        if dimension not in DEFAULT_NODES:
+            raise BeliefError(
+                f"Chebyshev holds one or two parameters, but this model has {dimension}; use CrossInterpolation()."
+            )
+        given = DEFAULT_NODES[dimension] if self.num_nodes is None else self.num_nodes
+        num_nodes = given if isinstance(given, tuple) else (given,) * dimension
+        if len(num_nodes) != dimension or min(num_nodes) < 3:
+            raise BeliefError(f"Chebyshev needs at least 3 nodes for each of {dimension} coordinates, got {given!r}.")
+        return BoundChebyshev(model, ThetaFactors(model), num_nodes, prior_hull(model.parameters), repr(self))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class WindowedValues:
+    """What a particle remembers: its window, the log likelihood at the window's points, and its errors: the misses at
+    the check points (see `accuracy`), and what earlier moves of the window have hidden from them, in nats."""
+
+    window: Window
+    values: Float[Array, "..."]
+    misses: Float[Array, " check"]
+    hidden: Float[Array, ""]
+
+
+@dataclass(frozen=True, eq=False)
+class BoundChebyshev(BoundBelief):
+    """The belief, fitted to a model."""
+
+    model: StateSpaceModel
+    factors: ThetaFactors
+    num_nodes: tuple[int, ...]
+    first_window: tuple[np.ndarray, np.ndarray]
+    name: str
+
+    def start(self):
+        return WindowedValues(
+            plain_window(*self.first_window), jnp.zeros(self.num_nodes), jnp.zeros(self._checks.size), jnp.zeros(())
+        )
+
+    def absorb_initial(self, shared, statistic, x, inputs):
+        if not self.factors.depends.initial:
+            return statistic
+        return self._absorb(statistic, lambda z: self.factors.initial(z, x, inputs))
+
+    def absorb(self, shared, statistic, datum):
+        return self._absorb(statistic, lambda z: self.factors.step(datum, z))
+
+    def draw(self, key, shared, statistic, previous):
+        window = statistic.window
+        log_density = self._on_grid(statistic)
+        keys = jax.random.split(key, window.dimension)
+        uniforms = [jax.random.uniform(k, dtype=previous.dtype) for k in keys]
+        if window.dimension == 1:
+            first = tabulate_values(self._grid(previous.dtype), log_density)
+            u = first.invert(uniforms[0])[None]
+        else:
+            # The marginal of the first coordinate, then the second given the first.
+            first = tabulate_values(self._grid(previous.dtype), jax.nn.logsumexp(log_density, axis=1))
+            u_first = first.invert(uniforms[0])
+            second = tabulate_values(self._grid(previous.dtype), self._slice(statistic, u_first))
+            u = jnp.stack([u_first, second.invert(uniforms[1])])
+        profiles = self._profiles(self._with_prior(statistic))
+        ends = jnp.maximum(profiles[:, 0], profiles[:, -1])
+        is_cut_off = jnp.any(ends > jnp.max(profiles, axis=1) - CUT_OFF)
+        flags = jnp.where(is_cut_off, Outcome.BELIEF_AT_WINDOW_EDGE, Outcome.OK)
+        return Draw(window.to_z(u), flags.astype(jnp.int32))
+
+    def moments(self, shared, statistic, z):
+        points = self._grid_points(statistic.window)
+        thetas = jax.vmap(self.model.parameters.constrain)(points)
+        log_weights = jnp.ravel(self._on_grid(statistic))
+        pairs = {name: weighted_mean_and_variance(log_weights, values) for name, values in thetas.items()}
+        return Moments(*({name: pair[part] for name, pair in pairs.items()} for part in (0, 1)))
+
+    def log_prob(self, shared, statistic, z):
+        spacing = 2.0 / (self._num_grid_points - 1)
+        log_normaliser = jax.nn.logsumexp(self._on_grid(statistic)) + statistic.window.dimension * jnp.log(spacing)
+        u = statistic.window.to_u(z)
+        inside = jnp.all(jnp.abs(u) <= 1)
+        return jnp.where(inside, self._at(self._with_prior(statistic), jnp.clip(u, -1, 1)) - log_normaliser, -jnp.inf)
+
+    def approximation_error(self, shared, statistic):
+        return jnp.hypot(self._error_at_checks(statistic), statistic.hidden)
+
+    def _error_at_checks(self, statistic: WindowedValues) -> Float[Array, ""]:
+        places = jnp.asarray(self._checks.places, statistic.misses.dtype)
+        log_density = jax.vmap(lambda u: self._at(self._with_prior(statistic), u))(places)
+        return error_over_bulk(statistic.misses, log_density)
+
+    def _absorb(self, statistic: WindowedValues, log_likelihood: Callable) -> WindowedValues:
+        def look(candidate: WindowedValues):
+            """Evaluate the datum at the window's points, and see which window the new belief wants."""
+            terms = _floored(jax.vmap(log_likelihood)(self._node_points(candidate.window))).reshape(self.num_nodes)
+            profiles = self._profiles(self._with_prior(replace(candidate, values=candidate.values + terms)))
+            suits, is_worth = wanted_window(
+                candidate.window, self._grid(terms.dtype), profiles, may_sharpen=min(self.num_nodes) >= MANY_NODES
+            )
+            return terms, suits, is_worth
+
+        def is_unsettled(carry):
+            (_, _, is_worth), _, num_moves = carry
+            return is_worth & (num_moves < MAX_MOVES)
+
+        def move(carry):
+            (_, suits, _), candidate, num_moves = carry
+            moved = self._moved(candidate, suits)
+            return look(moved), moved, num_moves + 1
+
+        (terms, _, _), settled, _ = jax.lax.while_loop(is_unsettled, move, (look(statistic), statistic, jnp.int32(0)))
+        places = jnp.asarray(self._checks.places, terms.dtype)
+        interpolated = jax.vmap(lambda u: self._at(terms, u))(places)
+        exact = jax.vmap(lambda u: log_likelihood(settled.window.to_z(u)))(places)
+        misses = settled.misses + interpolated - exact
+        values = settled.values + terms
+        # Constants cancel in every use; taking them out keeps the numbers small.
+        return replace(settled, values=values - jnp.max(values), misses=misses - jnp.mean(misses))
+
+    def _moved(self, statistic: WindowedValues, window: Window) -> WindowedValues:
+        """Re-express a belief on another window."""
+        old, dtype = statistic.window, statistic.misses.dtype
+        matrices = tuple(_transfer(size, *axes) for size, axes in zip(self.num_nodes, _axes(old, window), strict=True))
+        values = along_axes(matrices, statistic.values)
+        places = jnp.asarray(self._checks.places, dtype)
+
+        def change(u):
+            """What re-expressing did to the belief at an old check point, where the new window has it."""
+            u_new = window.to_u(old.to_z(u))
+            moved = self._at(values, jnp.clip(u_new, -1, 1)) - self._at(statistic.values, u)
+            return jnp.where(jnp.all(jnp.abs(u_new) <= 1), moved, 0.0)
+
+        misses = statistic.misses + jax.vmap(change)(places)
+        new_places = jax.vmap(lambda u: old.to_u(window.to_z(u)))(places)
+        moved = WindowedValues(window, values, self._checks.carry(misses, new_places), jnp.zeros((), dtype))
+        # Ripples between the old check points cannot be seen from the new ones; they flatten as the window narrows.
+        before, after = self._error_at_checks(replace(statistic, misses=misses)), self._error_at_checks(moved)
+        zoom = jnp.minimum(1.0, jnp.min(window.core / old.core))
+        hidden = jnp.hypot(zoom * statistic.hidden, jnp.sqrt(zoom) * jnp.sqrt(jnp.maximum(before**2 - after**2, 0.0)))
+        return replace(moved, hidden=hidden)
+
+    def _with_prior(self, statistic: WindowedValues) -> Float[Array, "..."]:
+        """Return the log density at the nodes."""
+        prior = jax.vmap(self.model.parameters.log_prior)(self._node_points(statistic.window))
+        return statistic.values + _floored(prior).reshape(self.num_nodes)
+
+    def _profiles(self, values: Float[Array, "..."]) -> Float[Array, "param point"]:
+        table = along_axes(self._lines_to_grid(values.dtype), values)
+        axes = range(table.ndim)
+        return jnp.stack([jnp.max(table, axis=tuple(a for a in axes if a != keep)) for keep in axes])
+
+    def _lines_to_grid(self, dtype) -> tuple[Float[Array, "point node"], ...]:
+        """Return matrices for looking where a belief lies: straight lines between the nodes.
+
+        The polynomial through a peak that the nodes do not resolve ripples; the values at the nodes tell the truth.
+        """
+        grid = self._grid(dtype)
+
+        def lines(size):
+            nodes = jnp.asarray(chebyshev_points(size), dtype)
+            return jax.vmap(lambda unit: jnp.interp(grid, nodes, unit))(jnp.eye(size, dtype=dtype)).T
+
+        return tuple(lines(size) for size in self.num_nodes)
+
+    def _on_grid(self, statistic: WindowedValues) -> Float[Array, "..."]:
+        """Return the log density in window coordinates on the grid, cut off where the polynomial is mere ripple."""
+        table = along_axes(self._to_grid(statistic.misses.dtype), self._with_prior(statistic))
+        table = jnp.maximum(table, jnp.max(table) - 2 * DEPTH)
+        stretch = jax.vmap(statistic.window.log_stretch)(self._grid_places(table.dtype))
+        return table + stretch.reshape(table.shape)
+
+    def _slice(self, statistic: WindowedValues, u_first: Float[Array, ""]) -> Float[Array, " point"]:
+        row = interpolation_row(self.num_nodes[0], u_first) @ self._with_prior(statistic)
+        grid = self._grid(row.dtype)
+        stretch = jax.vmap(lambda u: statistic.window.log_stretch(jnp.stack([u_first, u])))(grid)
+        return self._to_grid(row.dtype)[1] @ row + stretch
+
+    def _at(self, values: Float[Array, "..."], u: Float[Array, " param"]) -> Float[Array, ""]:
+        """Return the interpolant at one point."""
+        for axis, size in enumerate(self.num_nodes):
+            values = jnp.tensordot(interpolation_row(size, u[axis]), values, axes=(0, 0))
+        return values
+
+    def _node_points(self, window: Window) -> Float[Array, "node param"]:
+        places = np.meshgrid(*(chebyshev_points(size) for size in self.num_nodes), indexing="ij")
+        u = jnp.asarray(np.stack([np.ravel(axis) for axis in places], axis=1), window.center.dtype)
+        return jax.vmap(window.to_z)(u)
+
+    def _grid_points(self, window: Window) -> Float[Array, "point param"]:
+        return jax.vmap(window.to_z)(self._grid_places(window.center.dtype))
+
+    def _grid_places(self, dtype) -> Float[Array, "point param"]:
+        axes = np.meshgrid(*[np.linspace(-1, 1, self._num_grid_points)] * len(self.num_nodes), indexing="ij")
+        return jnp.asarray(np.stack([np.ravel(axis) for axis in axes], axis=1), dtype)
+
+    def _grid(self, dtype) -> Float[Array, " point"]:
+        return jnp.linspace(-1, 1, self._num_grid_points, dtype=dtype)
+
+    def _to_grid(self, dtype) -> tuple[Float[Array, "point node"], ...]:
+        return tuple(interpolation_matrix(size, self._grid(dtype)) for size in self.num_nodes)
+
+    @property
+    def _num_grid_points(self) -> int:
+        return GRID_POINTS[len(self.num_nodes)]
+
+    @cached_property
+    def _checks(self) -> CheckPoints:
+        wanted = CHECK_PLACES[len(self.num_nodes)]
+        axes = [[_nearest(midpoints(size), place) for place in wanted] for size in self.num_nodes]
+        return CheckPoints(np.stack([np.ravel(axis) for axis in np.meshgrid(*axes, indexing="ij")], axis=1))
+
+
+def prior_hull(parameters: Parameters, num_points: int = 513) -> tuple[np.ndarray, np.ndarray]:
+    """Return corners of a box that holds the prior down to `DEPTH` nats below its top, and all its draws."""
+    coordinates = coordinates_for(parameters, None)
+    low, high = np.min(parameters.prior_draws, axis=0), np.max(parameters.prior_draws, axis=0)
+    log_prior = jax.jit(jax.vmap(parameters.log_prior))
+    for axis in range(parameters.dimension):
+        points = np.repeat(coordinates.center[None], num_points, axis=0)
+        points[:, axis] = np.linspace(coordinates.window[0][axis], coordinates.window[1][axis], num_points)
+        scores = np.asarray(log_prior(jnp.asarray(points, float)))
+        kept = points[scores > np.nanmax(scores) - DEPTH, axis]
+        low[axis], high[axis] = min(low[axis], kept[0]), max(high[axis], kept[-1])
+    return low, high
+
+
+def _nearest(points: np.ndarray, place: float) -> float:
+    return float(points[np.argmin(np.abs(points - place))])
+
+
+def _floored(terms: Float[Array, " node"]) -> Float[Array, " node"]:
+    """Put impossible values somewhat below the possible ones; if none is possible, return NaN."""
+    is_known = jnp.isfinite(terms)
+    lowest = jnp.min(jnp.where(is_known, terms, jnp.inf))
+    return jnp.where(is_known, terms, jnp.where(jnp.any(is_known), lowest - BELOW, jnp.nan))
+
+
+def _axes(old: Window, new: Window):
+    """Pair the windows' coordinates: (old centre, old half width, old sharpness), (new ...)."""
+    parts = lambda window, axis: tuple(part[axis] for part in (window.center, window.half_width, window.sharpness))
+    return [
+        (Window(*(p[None] for p in parts(old, a))), Window(*(p[None] for p in parts(new, a))))
+        for a in range(old.dimension)
+    ]
+
+
+def _transfer(size: int, old: Window, new: Window) -> Float[Array, "node node"]:
+    """Return the matrix from values on one axis' window to values on another's; straight lines beyond the old one."""
+    inner = 0.9
+
+    def row(u):
+        z = new.to_z(u[None])
+        place = old.to_u(z)[0]
+        inside = jnp.clip(place, -1.0, 1.0)
+        end = jnp.sign(place)
+        at_end, before = interpolation_row(size, inside), interpolation_row(size, inner * end)
+        beyond = (z - old.to_z(end[None])) / (old.to_z(end[None]) - old.to_z(inner * end[None]))
+        return jnp.where(jnp.abs(place) > 1, at_end + beyond * (at_end - before), at_end)
+
+    return jax.vmap(row)(jnp.asarray(chebyshev_points(size), old.center.dtype))

@@ -1,0 +1,330 @@
+"""A belief as values of the log density at a few pivots of theta, found by numbers: any density, any number of
+parameters.
+
+With the cross decomposition of `separability.cross`, a datum d says about theta
+
+    a(d, theta) = sum_k a(d, theta_k) P_k(theta),        P(theta) = M^{-1} (a(d_1, theta), ..., a(d_K, theta)),
+
+where theta_k are the pivots and d_m the pivot data, shared by all particles. So the statistic of a particle is the K
+sums S_k = sum_t a(d_t, theta_k), an update evaluates the user's log density at the pivots, and the belief at any theta
+is the log prior plus S . P(theta). An exactly separable model comes out exact, with K the size of its sufficient
+statistic.
+
+**Refresh.** Pivots that were chosen for the prior are far from where the posterior has gone. When the particles' spread
+has shrunk or moved enough, new pivots are chosen among points around it, for a reservoir of the particles' own recent
+data; the old belief is evaluated at the new pivots. That is exact where the old interpolation was; its error stays in
+the belief, and the check points carry it on (see `accuracy`).
+
+**Draws.** A quadratic fitted to the belief at points around the particles gives each particle a Student t of its own,
+from which `Independence` proposes; refusals are carried on. The fit is linear in the statistic, so that one small
+matrix, renewed at each step, serves all particles.
+
+What it costs: K + 1 evaluations of the user's log density for an update, K for each move of a draw. When it lies: where
+the data need more than K numbers, such as a global view of Cauchy noise; `approximation_error` shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PyTree
+
+from paramfilter.beliefs.accuracy import CheckPoints, error_over_bulk, star_points
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments, no_outcome
+from paramfilter.beliefs.quadratic_fit import QuadraticFit
+from paramfilter.beliefs.reservoir import keep_some
+from paramfilter.beliefs.spread import MIN_SPREAD, Spread, quasi_random_normals, spread_of
+from paramfilter.errors import BeliefError
+from paramfilter.model import Datum, StateSpaceModel
+from paramfilter.separability.cross import (
+    IMPOSSIBLE,
+    WIDER_COUNTS,
+    CrossTable,
+    PriorCross,
+    choose_pivots,
+    cross_of_prior,
+)
+from paramfilter.separability.dependence import ThetaFactors
+from paramfilter.theta_samplers import Chain, Independence, RandomWalk, Region, ThetaSampler
+
+NUM_CANDIDATES = 256
+"""Points among which new pivots are chosen."""
+
+NEAR_SPREAD = 1.2
+"""Spread of the first half of the candidates, in units of the particles'; the others are wider and count for less."""
+
+MEMORY = 0.8
+"""Weight of the past in the running average of the particles' spread."""
+
+GROWTH = 1.5
+"""Pivots are renewed when the particles' spread has grown by this factor along some direction."""
+
+PRIOR_REACH = 4.0
+"""How much farther than `Caution.reach` the belief may go in standard deviations of the prior."""
+
+
+@dataclass(frozen=True)
+class Caution:
+    """How far an interpolation is trusted: less in float32, whose noise the weights P multiply.
+
+    Attributes:
+        wide_spreads: Spread of the wider candidates in units of the particles'.
+        reach: Beyond sqrt(p) plus this many standard deviations of the latest choice of pivots the density is zero.
+        exact_reach: The same for a model that is exactly separable: only rounding is to be feared there.
+        shrink: Pivots are renewed when the spread has shrunk to this fraction along some direction,
+        drift: or its centre has moved by this many of its former standard deviations.
+        largest_weights: A theta with a larger sum of |P_k| is extrapolated rather than interpolated: density zero as
+        well. moderate_weights: The same sum, below which a theta may become a pivot.
+    """
+
+    wide_spreads: tuple[float, ...]
+    reach: float
+    exact_reach: float
+    shrink: float
+    drift: float
+    largest_weights: float
+    moderate_weights: float
+
+
+SINGLE = Caution(
+    (1.5, 2.0), reach=2.5, exact_reach=12.0, shrink=0.6, drift=1.5, largest_weights=300.0, moderate_weights=30.0
+)
+DOUBLE = Caution(
+    (2.0, 3.0), reach=6.0, exact_reach=50.0, shrink=0.4, drift=2.0, largest_weights=1e4, moderate_weights=100.0
+)
+
+DEFAULT_SAMPLER = Chain((Independence(1), RandomWalk(2)))
+
+NUM_NORMALISER_POINTS = 256
+
+
+@dataclass(frozen=True)
+class CrossInterpolation(Belief):
+    """Values of the log density at pivots found by a cross decomposition, for any number of parameters.
+
+    Args:
+        num_pivots: K; None for the numerical rank of the model, up to 60 for three parameters or fewer and 120 for
+        more. sampler: How theta is drawn; None for an independence move and two random-walk moves.
+    """
+
+    num_pivots: int | None = None
+    sampler: ThetaSampler | None = None
+
+    def bind(self, model: StateSpaceModel) -> BoundBelief:
+        """Fit any model."""
+        if self.num_pivots is not None and self.num_pivots < 1:
+            raise BeliefError(f"CrossInterpolation needs at least one pivot, got {self.num_pivots!r}.")
+        return BoundCross(
+            model,
+            ThetaFactors(model),
+            cross_of_prior(model, self.num_pivots),
+            self.sampler or DEFAULT_SAMPLER,
+            repr(self),
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class CrossShared:
+    """What all particles have in common.
+
+    Attributes:
+        table: Pivots, pivot data and M^{-1}.
+        chosen_for: Spread of the particles when the pivots were chosen; the check points sit on it.
+        spread: Present spread of the particles, averaged over the last few steps: one odd datum leaves few particles
+            alive, and their spread says nothing.
+        fit: Turns a statistic into a Gaussian, around the present spread.
+        reservoir: Data seen so far, a sample of fixed size.
+    """
+
+    table: CrossTable
+    chosen_for: Spread
+    spread: Spread
+    fit: QuadraticFit
+    reservoir: Datum
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class PivotSums:
+    """What a particle remembers: S at the pivots, the misses at the check points (accuracy), and what it began with.
+
+    `beginning` is (x_0, inputs) if the initial law depends on theta, and None if not: a single datum of another kind is
+    cheaper to keep than to interpolate.
+    """
+
+    values: Float[Array, " pivot"]
+    misses: Float[Array, " check"]
+    beginning: PyTree
+
+
+@dataclass(frozen=True, eq=False)
+class BoundCross(BoundBelief):
+    """The belief, fitted to a model."""
+
+    model: StateSpaceModel
+    factors: ThetaFactors
+    prior_cross: PriorCross
+    sampler: ThetaSampler
+    name: str
+
+    def start(self):
+        return PivotSums(jnp.zeros(self.prior_cross.size), jnp.zeros(self._checks.size), None)
+
+    def start_shared(self, z):
+        cast = lambda leaf: jnp.asarray(leaf, float if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf.dtype)
+        table = jax.tree.map(cast, self.prior_cross.table)
+        prior = Spread(*(cast(part) for part in self.prior_cross.spread))
+        fit = self._quadratic_fit(table, prior, jnp.zeros(self.prior_cross.size))
+        return CrossShared(table, prior, prior, fit, jax.tree.map(cast, self.prior_cross.data))
+
+    def absorb_initial(self, shared, statistic, x, inputs):
+        if not self.factors.depends.initial:
+            return statistic
+        return replace(statistic, beginning=(x, inputs))
+
+    def absorb(self, shared, statistic, datum):
+        table = shared.table
+        log_likelihood = lambda z: self.factors.step(datum, z)
+        at_reference = log_likelihood(table.reference)
+        terms = jax.vmap(log_likelihood)(table.pivots) - at_reference
+        terms = jnp.where(jnp.isfinite(at_reference), jnp.where(jnp.isfinite(terms), terms, -IMPOSSIBLE), jnp.nan)
+
+        def miss(z):
+            value = jnp.dot(self._weights(table, z), terms) - (log_likelihood(z) - at_reference)
+            return jnp.where(jnp.isfinite(value), value, 0.0)  # an impossible check point has no weight anyway
+
+        misses = statistic.misses + jax.vmap(miss)(self._check_points(shared))
+        return replace(statistic, values=statistic.values + terms, misses=misses - jnp.mean(misses))
+
+    def draw(self, key, shared, statistic, previous):
+        region = self._region(shared, statistic)
+        return Draw(self.sampler.draw(key, self._log_density(shared, statistic), previous, region).z, no_outcome())
+
+    def moments(self, shared, statistic, z):
+        # The particle's own draw: what it adds to the error of N particles is at most one part in N of the variance.
+        theta = self.model.parameters.constrain(z)
+        return Moments(theta, jax.tree.map(jnp.zeros_like, theta))
+
+    def log_prob(self, shared, statistic, z):
+        region = self._region(shared, statistic)
+        standard = jnp.asarray(self._normaliser_points, z.dtype)
+        log_density = self._log_density(shared, statistic)
+        values = jax.vmap(lambda s: log_density(region.mean + region.spread @ s))(standard)
+        log_proposal = -0.5 * jnp.sum(standard**2, axis=1) - 0.5 * len(z) * jnp.log(2 * jnp.pi)
+        _, log_det = jnp.linalg.slogdet(region.spread)
+        log_normaliser = jax.nn.logsumexp(values - log_proposal) - jnp.log(len(standard)) + log_det
+        return log_density(z) - log_normaliser
+
+    def approximation_error(self, shared, statistic):
+        log_density = self._log_density(shared, statistic)
+        return error_over_bulk(statistic.misses, jax.vmap(log_density)(self._check_points(shared)))
+
+    def regroup(self, shared, statistics, z, log_weights):
+        shared, statistics = jax.lax.cond(
+            _has_moved(shared.chosen_for, shared.spread, _caution(shared)),
+            lambda: self._refreshed(shared, statistics),
+            lambda: (shared, statistics),
+        )
+        typical = jax.nn.softmax(log_weights) @ statistics.values
+        return replace(shared, fit=self._quadratic_fit(shared.table, shared.spread, typical)), statistics
+
+    def witness(self, key, shared, data, z, log_weights, time):
+        # The draws as they came from the beliefs, before the datum's weights thin them out.
+        now = spread_of(z, jnp.zeros(len(z), z.dtype), self._floor)
+        reservoir = keep_some(key, shared.reservoir, data, log_weights, time)
+        return replace(shared, reservoir=reservoir, spread=shared.spread.blended(now, MEMORY))
+
+    def _refreshed(self, shared: CrossShared, statistics: PivotSums):
+        """Choose pivots around the particles, and re-express all beliefs at them."""
+        old, spread = shared.table, shared.spread
+        caution = _caution(shared)
+        candidates = jax.vmap(spread.from_standard)(jnp.asarray(self._candidates(caution), spread.mean.dtype))
+        # A new pivot must lie where the old interpolation is good: what it gets wrong there would stay in all beliefs.
+        old_weights = jax.vmap(lambda point: self._weights(old, point))(candidates)
+        is_held = jnp.sum(jnp.abs(old_weights), axis=1) < caution.moderate_weights
+        counts = is_held * jnp.where(jnp.arange(len(candidates)) < NUM_CANDIDATES // 2, 1.0, WIDER_COUNTS)
+        table = choose_pivots(self.factors, shared.reservoir, candidates, counts, spread.mean, self.prior_cross.size)
+        rows = jax.vmap(lambda point: self._weights(old, point))(table.pivots) - self._weights(old, spread.mean)
+        rows = jnp.where(jnp.isfinite(rows), rows, 0.0)  # only where all candidates were bad, and have no weight
+        values = statistics.values @ rows.T
+        renewed = replace(shared, table=table, chosen_for=spread)
+        places = self._check_points(shared)
+        before = jax.vmap(lambda point: self._weights(old, point))(places)
+        after = jax.vmap(lambda point: self._weights(table, point))(places)
+        changes = values @ after.T - statistics.values @ before.T
+        changes = jnp.where(jnp.isfinite(changes), changes, 0.0)  # an old check point may be impossible by now
+        new_places = jax.vmap(shared.chosen_for.to_standard)(self._check_points(renewed))
+        misses = jax.vmap(lambda one: self._checks.carry(one, new_places))(statistics.misses + changes)
+        return renewed, replace(statistics, values=values, misses=misses)
+
+    def _weights(self, table: CrossTable, z: Float[Array, " param"]) -> Float[Array, " pivot"]:
+        """Return P(theta), or NaN where theta is impossible."""
+        terms = jax.vmap(lambda datum: self.factors.step(datum, z) - self.factors.step(datum, table.reference))(
+            table.data
+        )
+        return jnp.where(jnp.all(jnp.abs(terms) < IMPOSSIBLE), table.inverse @ terms, jnp.nan)
+
+    def _log_density(self, shared: CrossShared, statistic: PivotSums):
+        dtype, caution = shared.chosen_for.mean.dtype, _caution(shared)
+        is_exact = self.prior_cross.exact_rank is not None
+        reach = np.sqrt(self.model.parameters.dimension) + (caution.exact_reach if is_exact else caution.reach)
+        prior = Spread(*(jnp.asarray(part, dtype) for part in self.prior_cross.spread))
+
+        def log_density(z):
+            weights = self._weights(shared.table, z)
+            value = self.model.parameters.log_prior(z) + jnp.dot(statistic.values, weights)
+            if statistic.beginning is not None:
+                value += self.factors.initial(z, *statistic.beginning)
+            is_held = jnp.sum(shared.chosen_for.to_standard(z) ** 2) < reach**2
+            if not is_exact:
+                is_held &= jnp.sum(jnp.abs(weights)) < caution.largest_weights
+                is_held &= jnp.sum(prior.to_standard(z) ** 2) < (PRIOR_REACH + reach) ** 2
+            return jnp.where(is_held & ~jnp.isnan(value), value, -jnp.inf)
+
+        return log_density
+
+    def _quadratic_fit(self, table: CrossTable, spread: Spread, typical: Float[Array, " pivot"]) -> QuadraticFit:
+        return QuadraticFit.around(spread, self.model.parameters.log_prior, lambda z: self._weights(table, z), typical)
+
+    def _region(self, shared: CrossShared, statistic: PivotSums) -> Region:
+        mean, spread, whitener = shared.fit.gaussian(statistic.values)
+        nowhere = jnp.zeros_like(mean)
+        return Region(nowhere, nowhere, mean, spread, whitener)
+
+    def _check_points(self, shared: CrossShared) -> Float[Array, "check param"]:
+        return jax.vmap(shared.chosen_for.from_standard)(jnp.asarray(self._checks.places, shared.chosen_for.mean.dtype))
+
+    @cached_property
+    def _checks(self) -> CheckPoints:
+        return star_points(self.model.parameters.dimension)
+
+    @property
+    def _floor(self) -> np.ndarray:
+        return MIN_SPREAD * np.linalg.norm(self.prior_cross.spread[1], axis=1)
+
+    def _candidates(self, caution: Caution) -> np.ndarray:
+        points = quasi_random_normals(NUM_CANDIDATES, self.model.parameters.dimension)
+        spreads = np.resize(caution.wide_spreads, NUM_CANDIDATES)
+        spreads[: NUM_CANDIDATES // 2] = NEAR_SPREAD
+        return points * spreads[:, None]
+
+    @cached_property
+    def _normaliser_points(self) -> np.ndarray:
+        return quasi_random_normals(NUM_NORMALISER_POINTS, self.model.parameters.dimension)
+
+
+def _has_moved(chosen_for: Spread, spread: Spread, caution: Caution) -> Bool[Array, ""]:
+    """Tell whether pivots chosen for one spread no longer suit another."""
+    relative = jax.scipy.linalg.solve_triangular(chosen_for.factor, spread.factor, lower=True)
+    sizes = jnp.linalg.svd(relative, compute_uv=False)
+    drift = jnp.max(jnp.abs(chosen_for.to_standard(spread.mean)))
+    return (sizes[-1] < caution.shrink) | (sizes[0] > GROWTH) | (drift > caution.drift)
+
+
+def _caution(shared: CrossShared) -> Caution:
+    return DOUBLE if shared.spread.mean.dtype == jnp.float64 else SINGLE

@@ -1,0 +1,151 @@
+"""A Gaussian for each belief of a population, by one least-squares fit that all of them share.
+
+Around the particles' spread, s = standard coordinates, a log density that is linear in a statistic S,
+
+    log q(s) = prior(s) + S . P(s)  ~  c + b . s - s^T A s / 2,
+
+has coefficients that are linear in S too: (c, b, A) = offset + map S. The map needs P at a few fixed points only, and
+then serves every particle. The Gaussian has mean A^{-1} b and covariance A^{-1}; where A is not positive, small or
+negative curvatures are lifted to `LEAST_CURVATURE`, for no belief is to be taken as much wider than the whole
+population. If the typical belief is no quadratic at all, the population's own Gaussian stands for every belief.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from paramfilter.beliefs.spread import Spread, quasi_random_normals
+
+POINTS_PER_COEFFICIENT = 3
+
+TEMPER = 0.5
+DEEPEST = 7.0
+"""A point of the fit counts with this power of the typical belief, but never less than exp(-DEEPEST)."""
+
+RIDGE = 1e-5
+
+LARGEST_MISFIT = 1.0
+"""Rms of what a quadratic leaves of the typical belief, in nats, above which it is not used."""
+LEAST_CURVATURE = 0.2
+OUTSIDE = 20.0
+"""Nats below its lowest value that the prior is given outside its support."""
+
+FARTHEST_MEAN = 4.0
+"""In standard deviations of the population, a coordinate; a fit that says more is not to be trusted."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class QuadraticFit:
+    """The fit: `offset + map @ statistic` are the coefficients of 1, s_i and s_i s_j."""
+
+    spread: Spread
+    whitener: Float[Array, "param param"]
+    offset: Float[Array, " coeff"]
+    map: Float[Array, "coeff pivot"]
+
+    @classmethod
+    def around(
+        cls, spread: Spread, log_prior: Callable, weights: Callable, typical: Float[Array, " pivot"]
+    ) -> QuadraticFit:
+        """Fit beliefs of the form `log_prior(z) + statistic . weights(z)` around a spread.
+
+        `typical` is the population's mean statistic: points where its belief is low count for less, since a cliff far
+        from the bulk would bend the fit.
+        """
+        points, features = (jnp.asarray(part, spread.mean.dtype) for part in _design(len(spread.mean)))
+        z = jax.vmap(spread.from_standard)(points)
+        prior, rows = jax.vmap(log_prior)(z), jax.vmap(weights)(z)
+        is_known = jnp.isfinite(prior)
+        lowest = jnp.min(jnp.where(is_known, prior, jnp.inf))
+        # Outside the prior's support the fit is told that the density is low there, not that it vanishes.
+        prior = jnp.where(is_known, prior, lowest - OUTSIDE)
+        is_possible = jnp.all(jnp.isfinite(rows), axis=1)
+        rows = jnp.where(is_possible[:, None], rows, 0.0)
+        log_density = jnp.where(is_possible, prior + rows @ typical, -jnp.inf)
+        importance = jnp.exp(jnp.maximum(TEMPER * (log_density - jnp.max(log_density)), -DEEPEST))
+        importance = jnp.where(is_possible, importance, 0.0)
+        log_density_or_zero = jnp.where(is_possible, log_density, 0.0)
+        weighted = features * importance[:, None]
+        gram = weighted.T @ features
+        ridge = RIDGE * jnp.trace(gram) / len(gram) * jnp.eye(len(gram), dtype=gram.dtype)
+        solver = jnp.linalg.solve(gram + ridge, weighted.T)
+        misfit = (features @ (solver @ log_density_or_zero) - log_density_or_zero) * jnp.sqrt(importance)
+        is_good = jnp.sum(misfit**2) < LARGEST_MISFIT**2 * jnp.sum(importance)
+        identity = jnp.eye(len(spread.mean), dtype=spread.mean.dtype)
+        whitener = jax.scipy.linalg.solve_triangular(spread.factor, identity, lower=True)
+        return cls(
+            spread,
+            whitener,
+            jnp.where(is_good, solver @ prior, jnp.asarray(_standard_normal(len(identity)), prior.dtype)),
+            jnp.where(is_good, solver @ rows, 0.0),
+        )
+
+    def gaussian(
+        self, statistic: Float[Array, " pivot"]
+    ) -> tuple[Float[Array, " param"], Float[Array, "param param"], Float[Array, "param param"]]:
+        """Return mean, a factor of the covariance, and the factor's inverse, in z."""
+        dimension = len(self.spread.mean)
+        coefficients = self.offset + self.map @ statistic
+        slope = coefficients[1 : 1 + dimension]
+        rows, columns = np.triu_indices(dimension)
+        upper = jnp.zeros((dimension, dimension), slope.dtype).at[rows, columns].set(-coefficients[1 + dimension :])
+        precision = upper + upper.T
+        lower = lifted_cholesky(precision)
+        inverse = _inverse_of_lower(lower)
+        mean = jnp.clip(inverse.T @ (inverse @ slope), -FARTHEST_MEAN, FARTHEST_MEAN)
+        return (
+            self.spread.from_standard(mean),
+            self.spread.factor @ inverse.T,
+            lower.T @ self.whitener,
+        )
+
+
+def lifted_cholesky(matrix: Float[Array, "param param"]) -> Float[Array, "param param"]:
+    """Return a lower Cholesky factor, with pivots below `LEAST_CURVATURE` lifted to it.
+
+    Written out column by column: for many small matrices at once this is much faster than a library call for each.
+    """
+    dimension = matrix.shape[0]
+    lower = jnp.zeros_like(matrix)
+    for column in range(dimension):
+        rest = matrix[:, column] - lower @ lower[column]
+        pivot = rest[column]
+        is_sound = pivot > LEAST_CURVATURE
+        root = jnp.sqrt(jnp.where(is_sound, pivot, LEAST_CURVATURE))
+        # A lifted pivot says that this direction is not understood: leave it uncorrelated with the later ones.
+        values = jnp.where(is_sound, rest / root, 0.0).at[column].set(root)
+        lower = lower.at[:, column].set(jnp.where(np.arange(dimension) >= column, values, 0.0))
+    return lower
+
+
+def _inverse_of_lower(lower: Float[Array, "param param"]) -> Float[Array, "param param"]:
+    dimension = lower.shape[0]
+    inverse = jnp.zeros_like(lower)
+    for row in range(dimension):
+        unit = jnp.zeros(dimension, lower.dtype).at[row].set(1.0)
+        inverse = inverse.at[row].set((unit - lower[row] @ inverse) / lower[row, row])
+    return inverse
+
+
+@lru_cache(maxsize=32)
+def _design(dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return fixed points in standard coordinates, and their features."""
+    rows, columns = np.triu_indices(dimension)
+    num_coefficients = 1 + dimension + len(rows)
+    points = quasi_random_normals(POINTS_PER_COEFFICIENT * num_coefficients + 8, dimension)
+    features = np.concatenate([np.ones((len(points), 1)), points, points[:, rows] * points[:, columns]], axis=1)
+    return points, features
+
+
+def _standard_normal(dimension: int) -> np.ndarray:
+    """Return the coefficients of -|s|^2 / 2."""
+    rows, columns = np.triu_indices(dimension)
+    return np.concatenate([np.zeros(1 + dimension), np.where(rows == columns, -0.5, 0.0)])

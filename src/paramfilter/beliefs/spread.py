@@ -1,0 +1,57 @@
+"""Where the particles' thetas are: their mean and covariance, and evenly spread points in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.special import ndtri
+
+MIN_SPREAD = 1e-6
+"""Floor of the particles' spread in units of the prior's, so that a collapsed population can still move."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Spread:
+    """Mean of the particles' theta and the lower Cholesky factor of their covariance."""
+
+    mean: Float[Array, " param"]
+    factor: Float[Array, "param param"]
+
+    def from_standard(self, point: Float[Array, " param"]) -> Float[Array, " param"]:
+        """Map standard deviations to z."""
+        return self.mean + self.factor @ point
+
+    def to_standard(self, z: Float[Array, " param"]) -> Float[Array, " param"]:
+        """Map z to standard deviations."""
+        return jax.scipy.linalg.solve_triangular(self.factor, z - self.mean, lower=True)
+
+    def blended(self, other: Spread, memory: float) -> Spread:
+        """Return the spread of the mixture of this one, with weight `memory`, and another."""
+        mean = memory * self.mean + (1 - memory) * other.mean
+
+        def about_mean(part: Spread):
+            return part.factor @ part.factor.T + jnp.outer(part.mean - mean, part.mean - mean)
+
+        covariance = memory * about_mean(self) + (1 - memory) * about_mean(other)
+        return Spread(mean, jnp.linalg.cholesky(covariance))
+
+
+def spread_of(z: Float[Array, "particle param"], log_weights: Float[Array, " particle"], floor: np.ndarray) -> Spread:
+    """Return the spread of weighted points; `floor` is the least standard deviation of each coordinate."""
+    weights = jax.nn.softmax(log_weights)[:, None]
+    mean = jnp.sum(weights * z, axis=0)
+    centred = z - mean
+    factor = jnp.linalg.cholesky((weights * centred).T @ centred + jnp.diag(jnp.asarray(floor, z.dtype) ** 2))
+    return Spread(mean, factor)
+
+
+def quasi_random_normals(num_points: int, dimension: int) -> np.ndarray:
+    """Return evenly spread standard normal points: multiples of powers of the root of g^(d+1) = g + 1, modulo 1."""
+    root = max(np.roots([1.0, *[0.0] * (dimension - 1), -1.0, -1.0]).real)
+    steps = root ** -np.arange(1.0, dimension + 1)
+    return ndtri((0.5 + np.arange(1, num_points + 1)[:, None] * steps) % 1.0)

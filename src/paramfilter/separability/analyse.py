@@ -1,0 +1,209 @@
+"""Read a model and say, in a few lines, how its parameters can be learnt.
+
+Everything is found by trying the model's own log densities, in float64, at data and parameters drawn from it:
+
+- a parameter that changes nothing cannot be taught by data;
+- parameters i and j with l(z + e_i + e_j) - l(z + e_i) - l(z + e_j) + l(z) = 0 everywhere are independent given the
+states; - a finite rank of the matrix of log densities is the size of an exact statistic (see `cross`); - conjugacy is
+read off the Gaussians of the model (see `linear_structure`).
+
+>>> import jax.numpy as jnp, numpyro.distributions as dist
+>>> from paramfilter.models import sin
+>>> report = analyse(sin())
+>>> report.recommended, report.exact_rank, report.blocks
+('Chebyshev', None, (('theta',),))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paramfilter.errors import BeliefError
+from paramfilter.model import StateSpaceModel
+from paramfilter.polynomials import chebyshev_points, interpolation_row
+from paramfilter.separability.cross import cross_of_prior, typical_data
+from paramfilter.separability.dependence import ThetaFactors, probe_data
+from paramfilter.separability.linear_structure import linear_structure
+
+NUM_PROBES = 64
+NUM_TYPICAL = 256
+STEP = 0.7
+"""How far a coordinate is moved, in standard deviations of the prior."""
+
+TIED = 1e-9
+"""Mixed difference, relative to the largest plain one, above which two coordinates are tied."""
+
+NODES_TO_TRY = (17, 33, 49)
+CALM = 1e-4
+"""Interpolation error of one datum over the prior's bulk, in nats, with which a number of nodes is content."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How the parameters of a model can be learnt; print it.
+
+    Attributes:
+        model: Name of the model.
+        num_coordinates: p.
+        silent: Parameters that no datum can teach.
+        blocks: Groups of parameters that are independent of each other given the states.
+        conjugate: Whether the posterior given the states is conjugate.
+        not_conjugate_because: The reason if not.
+        exact_rank: Size of the exact statistic of log-density values, or None if there is none of moderate size.
+        num_values: How many values an interpolation keeps.
+        error_per_datum: What the recommended interpolation misses, in nats a datum, over the prior's bulk.
+        recommended: Name of the belief.
+    """
+
+    model: str
+    num_coordinates: int
+    silent: tuple[str, ...]
+    blocks: tuple[tuple[str, ...], ...]
+    conjugate: bool
+    not_conjugate_because: str
+    exact_rank: int | None
+    num_values: int
+    error_per_datum: float
+    recommended: str
+
+    def __str__(self) -> str:
+        lines = [f"{self.model}: {self.num_coordinates} unknown coordinate{'s' * (self.num_coordinates > 1)}"]
+        groups = " | ".join(", ".join(block) for block in self.blocks)
+        lines.append(f"  independent given the states: {groups}" if len(self.blocks) > 1 else f"  one block: {groups}")
+        if self.conjugate:
+            lines.append("  conjugate: the posterior given the states is exact in closed form")
+        else:
+            lines.append(f"  not conjugate: {self.not_conjugate_because}")
+        if self.exact_rank is not None:
+            lines.append(f"  exactly separable: {self.exact_rank} numbers a particle hold all that the states say")
+        else:
+            lines.append("  not exactly separable: the log density has to be interpolated in theta")
+        if self.silent:
+            lines.append(f"  the data cannot teach: {', '.join(self.silent)} (the prior stays as it is)")
+        lines.append(
+            f"  recommended: {self.recommended}(), {self.num_values} numbers a particle, "
+            f"error {self.error_per_datum:.0e} nats a datum over the prior's bulk"
+        )
+        return "\n".join(lines)
+
+
+def analyse(model: StateSpaceModel) -> Report:
+    """Find out how the parameters of a model enter it, and which belief suits it."""
+    moves = _moves(model)
+    names = _coordinate_names(model)
+    silent = [names[i] for i in range(len(names)) if not moves.matters[i]]
+    reason = _why_not_conjugate(model)
+    cross = cross_of_prior(model)
+    if reason is None:
+        recommended, num_values, error = "Conjugate", cross.size, 0.0
+    elif len(names) == 1 and cross.exact_rank is None:
+        recommended = "Chebyshev"
+        num_values, error = nodes_for(model)
+    else:
+        recommended, num_values = "CrossInterpolation", cross.size
+        error = cross.residual
+    return Report(
+        model=model.name,
+        num_coordinates=len(names),
+        silent=tuple(dict.fromkeys(silent)),
+        blocks=_blocks(names, moves.tied),
+        conjugate=reason is None,
+        not_conjugate_because=reason or "",
+        exact_rank=cross.exact_rank,
+        num_values=num_values,
+        error_per_datum=error,
+        recommended=recommended,
+    )
+
+
+def nodes_for(model: StateSpaceModel) -> tuple[int, float]:
+    """Return how many Chebyshev nodes suit a model with one coordinate, and the error they leave, in nats a datum."""
+    factors = ThetaFactors(model)
+    with jax.enable_x64(True):
+        data = typical_data(jax.random.key(0), model, NUM_TYPICAL, model.parameters.prior_draws)
+        low, high = np.quantile(model.parameters.prior_draws, [0.0, 1.0])
+        center, half = (low + high) / 2, (high - low) / 2
+        tests = jnp.linspace(-0.7, 0.7, 41)
+
+        @jax.jit
+        def values(places):
+            points = (center + half * places)[:, None]
+            return jax.vmap(lambda datum: jax.vmap(lambda z: factors.step(datum, z))(points))(data)
+
+        exact = values(tests)
+        num_nodes, error = 0, np.inf
+        for num_nodes in NODES_TO_TRY:
+            rows = jax.vmap(lambda u, size=num_nodes: interpolation_row(size, u))(tests)
+            misses = values(jnp.asarray(chebyshev_points(num_nodes))) @ rows.T - exact
+            # The sharpest datum decides: the others are easy wherever it is resolved.
+            error = float(jnp.nanmax(jnp.sqrt(jnp.mean(misses**2, axis=1))))
+            if error < CALM:
+                break
+    return num_nodes, error
+
+
+@dataclass(frozen=True)
+class _Moves:
+    matters: np.ndarray
+    tied: np.ndarray
+
+
+def _moves(model: StateSpaceModel) -> _Moves:
+    """Move one and two coordinates at a time, and see what the log density does."""
+    size = model.parameters.dimension
+    steps = STEP * np.std(model.parameters.prior_draws, axis=0) * np.eye(size)
+    pairs = steps[:, None] + steps[None]
+    with jax.enable_x64(True):
+        factors = ThetaFactors(model)
+        z, data = probe_data(model, NUM_PROBES)
+
+        def score(point, datum):
+            total = factors.step(datum, point)
+            if factors.depends.initial:
+                total += factors.initial(point, datum.x_prev, datum.inputs)
+            return total
+
+        @jax.jit
+        def differences(z, data):
+            def one(point, datum):
+                start = score(point, datum)
+                single = jax.vmap(lambda step: score(point + step, datum) - start)(jnp.asarray(steps))
+                double = jax.vmap(jax.vmap(lambda step: score(point + step, datum) - start))(jnp.asarray(pairs))
+                return single, double - single[:, None] - single[None]
+
+            return jax.vmap(one)(z, data)
+
+        single, mixed = (np.nan_to_num(np.asarray(part), posinf=0.0, neginf=0.0) for part in differences(z, data))
+    largest = np.max(np.abs(single), axis=0)
+    tied = np.max(np.abs(mixed), axis=0) > TIED * (1.0 + largest[:, None] + largest[None])
+    return _Moves(largest > 0, tied)
+
+
+def _blocks(names: list[str], tied: np.ndarray) -> tuple[tuple[str, ...], ...]:
+    """Join parameters that are tied, directly or through others."""
+    groups = [{name} for name in dict.fromkeys(names)]
+    for i, j in zip(*np.nonzero(np.triu(tied, 1)), strict=True):
+        first = next(group for group in groups if names[i] in group)
+        second = next(group for group in groups if names[j] in group)
+        if first is not second:
+            first |= second
+            groups.remove(second)
+    order = list(dict.fromkeys(names))
+    return tuple(tuple(sorted(group, key=order.index)) for group in groups)
+
+
+def _coordinate_names(model: StateSpaceModel) -> list[str]:
+    slices = model.parameters.slices
+    return [name for name in model.parameters.names for _ in range(slices[name].stop - slices[name].start)]
+
+
+def _why_not_conjugate(model: StateSpaceModel) -> str | None:
+    try:
+        linear_structure(model)
+    except BeliefError as error:
+        return str(error).split(". ")[0].split("; use")[0].rstrip(".")
+    return None

@@ -1,0 +1,46 @@
+"""What `analyse` says of models whose structure is known."""
+
+import numpyro.distributions as dist
+import pytest
+
+import paramfilter as pf
+from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation
+from paramfilter.filters import choose_belief
+
+
+def test_the_blocks_of_a_model_are_found():
+    report = pf.separability.analyse(pf.models.linear_gaussian(q=dist.LogNormal(0.0, 0.5), r=dist.LogNormal(-1.0, 0.5)))
+    assert report.blocks == (("phi", "q"), ("r",))
+    assert not report.conjugate and "LogNormal" in report.not_conjugate_because
+    assert report.exact_rank == 5 and report.recommended == "CrossInterpolation"
+    assert "exactly separable: 5 numbers" in str(report) and "phi, q | r" in str(report)
+
+
+def test_a_parameter_that_changes_nothing_is_named():
+    model = pf.StateSpaceModel(
+        prior={"a": dist.Normal(0.0, 0.5), "idle": dist.Normal(0.0, 1.0)},
+        initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
+        transition=lambda theta, x, inputs: dist.Normal(theta["a"] * x, 1.0),
+        observation=lambda theta, x, inputs: dist.Normal(x, 0.5),
+    )
+    report = pf.separability.analyse(model)
+    assert report.silent == ("idle",)
+    assert "cannot teach: idle" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("model", "belief"),
+    [
+        (pf.models.linear_gaussian, Conjugate()),
+        (pf.models.sin, Chebyshev(17)),
+        (pf.models.cauchy_ar1, Chebyshev(49)),
+        (pf.models.stochastic_volatility, CrossInterpolation()),
+    ],
+)
+def test_the_choice_suits_the_model(model, belief):
+    assert choose_belief(model())[0] == belief
+
+
+def test_the_choice_is_printed(capsys):
+    pf.extended_parameter_filter(pf.models.sin(), 10)
+    assert "Chebyshev(num_nodes=17)" in capsys.readouterr().out
