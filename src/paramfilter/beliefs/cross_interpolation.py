@@ -94,7 +94,7 @@ SINGLE = Caution(
     (1.5, 2.0), reach=2.5, exact_reach=12.0, shrink=0.6, drift=1.5, largest_weights=300.0, moderate_weights=30.0
 )
 DOUBLE = Caution(
-    (2.0, 3.0), reach=6.0, exact_reach=50.0, shrink=0.4, drift=2.0, largest_weights=1e4, moderate_weights=100.0
+    (2.0, 3.0), reach=6.0, exact_reach=50.0, shrink=0.4, drift=2.0, largest_weights=1e3, moderate_weights=100.0
 )
 
 DEFAULT_SAMPLER = Chain((Independence(1), RandomWalk(2)))

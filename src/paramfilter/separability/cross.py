@@ -72,6 +72,10 @@ HELD = 1e-6
 MAX_BURN_IN = 32
 """Steps from x_0 before a transition is taken as typical data; each path takes a number of its own below this."""
 
+STRETCH = 2.0
+"""How much farther out some of the typical states are taken. On STAR, 20 data sets given the true states, three
+posteriors out of 20 are lost without it (factor 1), and none with a factor of 1.5, 2 or 3."""
+
 FAR_OUT = 30.0
 """Robust standard deviations beyond which a simulated state is an explosion of an unlikely theta, and is left out."""
 
@@ -281,11 +285,14 @@ def log_density_matrix(
 def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameters: np.ndarray) -> Datum:
     """Simulate transitions, each from its own theta (rows of `parameters`, reused in turn) and its own path.
 
-    Returns `num_data` of them; paths that exploded or left the numbers are replaced by others.
+    One in four starts from a state that is farther out than the model went: a filter meets such states sooner or later,
+    and an interpolation that has never seen any invents modes for them. Returns `num_data` transitions; paths that
+    exploded or left the numbers are replaced by others.
     """
     inputs = model.example_inputs
+    num_paths = 2 * num_data
 
-    def one(path_key, z):
+    def walk(path_key, z):
         key_initial, key_length, key_path = jax.random.split(path_key, 3)
         theta = model.parameters.constrain(z)
         x = strongly_typed(model.sample_initial(key_initial, theta, inputs))
@@ -294,15 +301,21 @@ def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameter
         def move(index, x_now):
             return strongly_typed(model.sample_transition(jax.random.fold_in(key_path, index), theta, x_now, inputs))
 
-        x_prev = jax.lax.fori_loop(0, length, move, x)
-        x_next = move(MAX_BURN_IN, x_prev)
-        y = model.sample_observation(jax.random.fold_in(key_path, MAX_BURN_IN + 1), theta, x_next, inputs)
-        return Datum(x_prev, x_next, jax.tree.map(lambda leaf: leaf.astype(float), y), inputs)
+        return jax.lax.fori_loop(0, length, move, x)
 
-    z = jnp.asarray(np.resize(parameters, (2 * num_data, parameters.shape[1])), float)
-    found = jax.jit(jax.vmap(one, out_axes=Datum(0, 0, 0, None)))(jax.random.split(key, 2 * num_data), z)
-    moving = (found.x_prev, found.x, found.y)
-    rows = np.concatenate([np.reshape(leaf, (2 * num_data, -1)) for leaf in jax.tree.leaves(moving)], axis=1)
+    def go_on(path_key, z, x_prev):
+        key_x, key_y = jax.random.split(path_key)
+        theta = model.parameters.constrain(z)
+        x = strongly_typed(model.sample_transition(key_x, theta, x_prev, inputs))
+        y = model.sample_observation(key_y, theta, x, inputs)
+        return x, jax.tree.map(lambda leaf: leaf.astype(float), y)
+
+    z = jnp.asarray(np.resize(parameters, (num_paths, parameters.shape[1])), float)
+    key_walk, key_end = jax.random.split(key)
+    x_prev = jax.jit(jax.vmap(walk))(jax.random.split(key_walk, num_paths), z)
+    x_prev = jax.tree.map(_some_farther_out, x_prev)
+    moving = (x_prev, *jax.jit(jax.vmap(go_on))(jax.random.split(key_end, num_paths), z, x_prev))
+    rows = np.concatenate([np.reshape(leaf, (num_paths, -1)) for leaf in jax.tree.leaves(moving)], axis=1)
     rows = np.where(np.isfinite(rows), rows, np.inf).astype(np.float64)
     middle = np.median(rows, axis=0)
     spread = np.median(np.abs(rows - middle), axis=0) * 1.4826 + 1e-12
@@ -312,3 +325,11 @@ def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameter
     x_prev, x, y = jax.tree.map(lambda leaf: leaf[chosen], moving)
     repeated = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_data, *jnp.shape(leaf))), inputs)
     return Datum(x_prev, x, y, repeated)
+
+
+def _some_farther_out(states: Float[Array, "path ..."]) -> Float[Array, "path ..."]:
+    """Move every fourth state away from the median; counts and other whole numbers stay as they are."""
+    if not jnp.issubdtype(states.dtype, jnp.floating):
+        return states
+    middle = jnp.nanmedian(states, axis=0)
+    return states.at[::4].set(middle + STRETCH * (states[::4] - middle))
