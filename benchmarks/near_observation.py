@@ -39,7 +39,7 @@ class _BoundNearObservation(BoundProposal):
     model: StateSpaceModel
     sd: float
 
-    def propose(self, key, theta, x_prev, y, inputs):
+    def propose(self, key, plan, theta, x_prev, y, inputs):
         key_choose, key_move, key_near = jax.random.split(key, 3)
         moved = strongly_typed(self.model.sample_transition(key_move, theta, x_prev, inputs))
         near = dist.Normal(y, self.sd)

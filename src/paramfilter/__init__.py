@@ -5,7 +5,7 @@ Online, Bayesian, at a cost per observation that does not grow with the length o
 
 from paramfilter import beliefs, models, proposals, references, resampling, separability, theta_samplers
 from paramfilter.checkpoint import restore, save
-from paramfilter.errors import BeliefError, CheckpointError, DataError, ModelError, ParamfilterError
+from paramfilter.errors import BeliefError, CheckpointError, DataError, ModelError, ParamfilterError, ProposalError
 from paramfilter.filters import (
     FilterState,
     ParticleFilter,
@@ -32,6 +32,7 @@ __all__ = [
     "ModelError",
     "Outcome",
     "ParamfilterError",
+    "ProposalError",
     "ParticleFilter",
     "Posterior",
     "StateSpaceModel",

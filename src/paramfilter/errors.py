@@ -21,3 +21,7 @@ class DataError(ParamfilterError):
 
 class CheckpointError(ParamfilterError):
     """The checkpoint is damaged, of another format, or of another filter."""
+
+
+class ProposalError(ParamfilterError):
+    """This kind of proposal does not fit this model."""

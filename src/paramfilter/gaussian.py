@@ -13,10 +13,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
-from jax.scipy.linalg import block_diag, solve_triangular
+from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Bool, Float
 
 from paramfilter import distributions
+from paramfilter.small_matrices import cholesky, solve_lower
 
 
 @jax.tree_util.register_dataclass
@@ -46,13 +47,13 @@ class Gaussian:
             return Gaussian(self.mean, jnp.where(observed, self.scale, 1.0))
         both = observed[:, None] & observed[None, :]
         covariance = jnp.where(both, self.covariance, jnp.eye(len(self.mean), dtype=self.mean.dtype))
-        return Gaussian(self.mean, jnp.linalg.cholesky(covariance))
+        return Gaussian(self.mean, cholesky(covariance))
 
     def whiten(self, columns: Float[Array, "obs ..."]) -> Float[Array, "obs ..."]:
         """Multiply by the inverse of `scale` from the left: residuals become standard normal."""
         if self.is_diagonal:
             return columns / self.scale.reshape(-1, *[1] * (columns.ndim - 1))
-        return solve_triangular(self.scale, columns, lower=True)
+        return solve_lower(self.scale, columns)
 
     def log_normaliser(self, observed: Bool[Array, " obs"]) -> Float[Array, ""]:
         """Return log of the density's constant over the observed components."""

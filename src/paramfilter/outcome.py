@@ -29,6 +29,7 @@ class Outcome(enum.IntFlag):
     BELIEF_INACCURATE = 16
     BELIEF_AT_WINDOW_EDGE = 32
     STATISTIC_OVERFLOW = 64
+    ISLAND_WEIGHTS_ZERO = 128
 
 
 MESSAGES = {
@@ -60,6 +61,10 @@ MESSAGES = {
     Outcome.STATISTIC_OVERFLOW: (
         "a datum was too large for the statistic of some particles and was left out of their beliefs. Rescale the "
         "data, lower the order, or turn 64-bit floats on (jax.config.update('jax_enable_x64', True))."
+    ),
+    Outcome.ISLAND_WEIGHTS_ZERO: (
+        "no particle of some island can explain the observation, though others can; that island did not take it in. "
+        "Use more particles, or fewer islands."
     ),
 }
 

@@ -24,8 +24,14 @@ from jaxtyping import Array, Float
 ERROR_LIMIT = 0.5
 """Nats above which a belief is called inaccurate: its mean may be off by half a standard deviation."""
 
-CAUTION = 2.5
+CAUTION = 2.0
 """What is seen at a few points is multiplied by this: errors are larger between them and in the tails."""
+
+FLATNESS = 0.25
+"""Power of the densities by which check points are weighed."""
+
+ALONE = 0.999
+"""Weight of one check point above which the others say nothing."""
 
 REACH = 1.5
 """How far beyond the old check points, in units of their largest coordinate, the fit is trusted."""
@@ -73,12 +79,19 @@ def star_points(dimension: int) -> CheckPoints:
 
 
 def error_over_bulk(misses: Float[Array, " check"], log_density: Float[Array, " check"]) -> Float[Array, ""]:
-    """Return the error of a belief in nats: the spread of the misses under it, or infinity if one is not a number."""
-    weights = jax.nn.softmax(jnp.where(jnp.isfinite(log_density), log_density, -jnp.inf))
+    """Return the error of a belief in nats: the spread of the misses under it, or infinity if one is not a number.
+
+    Check points count by the belief's density and, as much, by what the exact density would be there: a belief that
+    has left for a mode of its own is not judged by itself alone. Both are flattened, so that a few points which happen
+    to lie far out in the belief still say something.
+    """
+    believed = jnp.where(jnp.isfinite(log_density), log_density, -jnp.inf)
+    exact = jnp.where(jnp.isfinite(misses), believed - misses, -jnp.inf)
+    weights = 0.5 * (jax.nn.softmax(FLATNESS * believed) + jax.nn.softmax(FLATNESS * exact))
     centred = misses - jnp.sum(weights * misses)
     error = CAUTION * jnp.sqrt(jnp.sum(weights * centred**2))
-    # A belief that is nowhere near its check points has gone astray, however small the misses.
-    is_near = jnp.mean(jnp.isfinite(log_density)) > 0.5
+    # A belief that is nowhere near its check points, or at one of them only, has gone astray, however small the misses.
+    is_near = (jnp.mean(jnp.isfinite(log_density)) > 0.5) & (jnp.max(weights) < ALONE)
     return jnp.where(is_near & jnp.all(jnp.isfinite(misses)), error, jnp.inf)
 
 

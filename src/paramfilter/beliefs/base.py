@@ -46,6 +46,15 @@ class Moments:
     variance: dict[str, Array]
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Blur:
+    """A transition with its coefficients integrated out: N(m, Q) at `z` becomes N(m, Q + columns columns^T)."""
+
+    z: Float[Array, " param"]
+    columns: Float[Array, "state param"]
+
+
 @dataclass(frozen=True)
 class Belief(abc.ABC):
     """A kind of belief, to be bound to a model."""
@@ -87,6 +96,12 @@ class BoundBelief(abc.ABC):
     @abc.abstractmethod
     def log_prob(self, shared: Shared, statistic: Statistic, z: Float[Array, " param"]) -> Float[Array, ""]:
         """Return the normalised log density of the belief in unconstrained coordinates."""
+
+    def transition_blur(
+        self, shared: Shared, statistic: Statistic, z: Float[Array, " param"], x_prev: State, inputs: Inputs
+    ) -> Blur | None:
+        """Return how the belief blurs a Gaussian transition whose mean is linear in theta, or None if it can't say."""
+        return None
 
     def approximation_error(self, shared: Shared, statistic: Statistic) -> Float[Array, ""]:
         """Return by how many nats (rms over its own bulk) the belief misses the exact one; 0 for exact beliefs."""

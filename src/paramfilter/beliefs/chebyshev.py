@@ -61,7 +61,9 @@ GRID_POINTS = {1: 65, 2: 33}
 """Points a coordinate for looking at a belief: its bulk, its integral, its distribution function."""
 
 CHECK_PLACES = {1: (-0.62, -0.4, -0.18, 0.03, 0.22, 0.42, 0.6), 2: (-0.4, 0.03, 0.37)}
-"""Where the approximation is checked, in window coordinates; moved to the nearest point halfway between nodes."""
+"""Where the approximation is checked, in window coordinates; moved to a point halfway between nodes if one is near."""
+
+NEAR = 0.12
 
 MAX_MOVES = 6
 """How often a window may move before it takes a datum in: each move narrows it up to tenfold."""
@@ -310,7 +312,8 @@ def prior_hull(parameters: Parameters, num_points: int = 513) -> tuple[np.ndarra
 
 
 def _nearest(points: np.ndarray, place: float) -> float:
-    return float(points[np.argmin(np.abs(points - place))])
+    distances = np.abs(points - place)
+    return float(points[np.argmin(distances)]) if np.min(distances) < NEAR else place
 
 
 def _floored(terms: Float[Array, " node"]) -> Float[Array, " node"]:

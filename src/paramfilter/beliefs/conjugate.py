@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments, no_outcome
+from paramfilter.beliefs.base import Belief, Blur, BoundBelief, Draw, Moments, no_outcome
 from paramfilter.beliefs.conjugate_blocks import (
     BlockPosterior,
     BlockValue,
@@ -97,6 +97,19 @@ class BoundConjugate(BoundBelief):
             columns, variance = np.asarray(block.coefficients, int), _variance_index(block)
             total += posterior.log_prob(part, BlockValue(delta[columns], z[variance]))
         return total
+
+    def transition_blur(self, shared, statistic, z, x_prev, inputs):
+        structure = self.structure
+        if not structure.coefficients_move_only_the_state:
+            return None
+        center, columns = z, jnp.zeros((len(z), len(z)), z.dtype)
+        for block, posterior, part in zip(structure.blocks, self.posteriors, statistic, strict=True):
+            places = np.asarray(block.coefficients, int)
+            mean, factor = posterior.coefficients(part, z[_variance_index(block)])
+            center = center.at[places].set(jnp.asarray(structure.coefficient_mean[places], z.dtype) + mean)
+            columns = columns.at[np.ix_(places, places)].set(factor)
+        slopes = jax.jacfwd(lambda point: structure.transition_mean(point, x_prev, inputs))(center)
+        return Blur(center, slopes @ columns)
 
     def _named(self, vector):
         parameters = self.model.parameters

@@ -30,6 +30,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
 from paramfilter.compensated import CompensatedSum
+from paramfilter.small_matrices import cholesky, solve_lower, solve_upper
 from paramfilter.theta_samplers import CdfTable, InverseCdf
 from paramfilter.types import KeyArray
 
@@ -124,6 +125,12 @@ class BlockPosterior[Sums](abc.ABC):
     def log_prob(self, sums: Sums, value: BlockValue) -> Float[Array, ""]:
         """Return the normalised log density of (delta, log v)."""
 
+    @abc.abstractmethod
+    def coefficients(
+        self, sums: Sums, log_variance: Array
+    ) -> tuple[Float[Array, " coeff"], Float[Array, "coeff coeff"]]:
+        """Return mean and factor of the Gaussian of delta given the variance."""
+
 
 _NOTHING = np.zeros(0)
 
@@ -144,18 +151,22 @@ class KnownVariance(BlockPosterior[RegressionSums]):
         prior_factor, mean, posterior_factor = self._solve(sums)
         normal = jax.random.normal(key, mean.shape, mean.dtype)
         # posterior_factor is lower Cholesky of I + K^T precision K, so its inverse transpose colours the noise.
-        noise = jax.scipy.linalg.solve_triangular(posterior_factor, normal, lower=True, trans="T")
+        noise = solve_upper(posterior_factor.T, normal)
         return BlockValue(prior_factor @ (mean + noise), jnp.asarray(_NOTHING, mean.dtype))
 
     def moments(self, sums):
         prior_factor, mean, posterior_factor = self._solve(sums)
-        root = jax.scipy.linalg.solve_triangular(posterior_factor, prior_factor.T, lower=True)
+        root = solve_lower(posterior_factor, prior_factor.T)
         nothing = jnp.asarray(_NOTHING, mean.dtype)
         return BlockMoments(prior_factor @ mean, jnp.sum(root**2, axis=0), nothing, nothing)
 
+    def coefficients(self, sums, log_variance):
+        prior_factor, mean, posterior_factor = self._solve(sums)
+        return prior_factor @ mean, solve_lower(posterior_factor, prior_factor.T).T
+
     def log_prob(self, sums, value):
         prior_factor, mean, posterior_factor = self._solve(sums)
-        whitened = jax.scipy.linalg.solve_triangular(prior_factor, value.delta, lower=True) - mean
+        whitened = solve_lower(prior_factor, value.delta) - mean
         white = posterior_factor.T @ whitened
         log_scale = jnp.sum(jnp.log(jnp.diagonal(posterior_factor))) - jnp.sum(jnp.log(jnp.diagonal(prior_factor)))
         return -0.5 * jnp.sum(white**2) + log_scale - len(white) * HALF_LOG_TWO_PI
@@ -165,8 +176,8 @@ class KnownVariance(BlockPosterior[RegressionSums]):
         precision, shift = sums.precision.value, sums.shift.value
         prior_factor = jnp.asarray(self.prior_factor, shift.dtype)
         inner = jnp.eye(len(shift), dtype=shift.dtype) + prior_factor.T @ precision @ prior_factor
-        posterior_factor = jnp.linalg.cholesky(inner)
-        mean = jax.scipy.linalg.cho_solve((posterior_factor, True), prior_factor.T @ shift)
+        posterior_factor = cholesky(inner)
+        mean = solve_upper(posterior_factor.T, solve_lower(posterior_factor, prior_factor.T @ shift))
         return prior_factor, mean, posterior_factor
 
 
@@ -194,6 +205,9 @@ class VarianceOnly(BlockPosterior[NoiseSums]):
         variance = jnp.where(shape > 2, mean**2 / jnp.maximum(shape - 2, 1e-30), jnp.inf)
         nothing = jnp.asarray(_NOTHING, shape.dtype)
         return BlockMoments(nothing, nothing, mean[None], variance[None])
+
+    def coefficients(self, sums, log_variance):
+        return jnp.zeros(0, log_variance.dtype), jnp.zeros((0, 0), log_variance.dtype)
 
     def log_prob(self, sums, value):
         shape, rate = self._posterior(sums)
@@ -238,6 +252,11 @@ class CoefficientsAndVariance(BlockPosterior[JointSums]):
         variance_variance = table.weights @ (variances - variance_mean) ** 2
         return BlockMoments(delta_mean, delta_variance, variance_mean[None], variance_variance[None])
 
+    def coefficients(self, sums, log_variance):
+        rotation, gains, pulls = self._eigenbasis(sums)
+        mean, variance = _given_variance(jnp.exp(log_variance[0]), gains, pulls)
+        return rotation @ mean, rotation * jnp.sqrt(variance)
+
     def log_prob(self, sums, value):
         rotation, gains, pulls, table = self._tabulate(sums)
         log_variance = value.log_variance[0]
@@ -252,6 +271,13 @@ class CoefficientsAndVariance(BlockPosterior[JointSums]):
 
     def _tabulate(self, sums) -> tuple[Array, Array, Array, CdfTable]:
         """Return K U, the eigenvalues g, the pulls k, and the table of the density of log v."""
+        rotation, gains, pulls = self._eigenbasis(sums)
+        low, high = self._window(sums, gains, pulls)
+        table = InverseCdf().tabulate(self._log_marginal(sums, gains, pulls), low[None], high[None])
+        return rotation, gains, pulls, table
+
+    def _eigenbasis(self, sums) -> tuple[Array, Array, Array]:
+        """Return K U, the eigenvalues g and the pulls k."""
         prior_factor = jnp.asarray(self.prior_factor, sums.regression.shift.total.dtype)
         inner = prior_factor.T @ sums.regression.precision.value @ prior_factor
         pull = prior_factor.T @ sums.regression.shift.value
@@ -260,10 +286,7 @@ class CoefficientsAndVariance(BlockPosterior[JointSums]):
         else:
             gains, vectors = jnp.linalg.eigh(inner)
             rotation, pulls = prior_factor @ vectors, vectors.T @ pull
-        gains = jnp.maximum(gains, 0.0)
-        low, high = self._window(sums, gains, pulls)
-        table = InverseCdf().tabulate(self._log_marginal(sums, gains, pulls), low[None], high[None])
-        return rotation, gains, pulls, table
+        return rotation, jnp.maximum(gains, 0.0), pulls
 
     def _log_marginal(self, sums, gains, pulls):
         shape = self.shape + 0.5 * sums.noise.count.value

@@ -47,7 +47,10 @@ NUM_QUADRATURE_NODES = 512
 QUADRATURE_INFLATION = 1.5
 """Importance points are spread this much wider than the particles, so that no belief is wider than they are."""
 
-LARGEST_MISS = 1e6
+NUM_FIXED = 8
+"""Check points that stay where the prior is."""
+
+LARGEST_MISS = 1e18
 """Nats at which a miss is cut off."""
 
 
@@ -92,7 +95,9 @@ class LogPolynomial(BoundBelief):
     name: str
 
     def start(self):
-        return CoefficientsAndMisses(CompensatedSum.start(jnp.zeros(self.basis.size)), jnp.zeros(self._checks.size))
+        return CoefficientsAndMisses(
+            CompensatedSum.start(jnp.zeros(self.basis.size)), jnp.zeros(self._checks.size + NUM_FIXED)
+        )
 
     def absorb_initial(self, shared, statistic, x, inputs):
         if self.expand_initial is None:
@@ -135,8 +140,10 @@ class LogPolynomial(BoundBelief):
 
     def regroup(self, shared, statistics, z, log_weights):
         spread = spread_of(z, log_weights, self._floor)
-        places = jax.vmap(shared.to_standard)(self._check_points(spread))
-        misses = jax.vmap(lambda one: self._checks.carry(one, places))(statistics.misses)
+        size = self._checks.size
+        places = jax.vmap(shared.to_standard)(self._check_points(spread)[:size])
+        moved = jax.vmap(lambda one: self._checks.carry(one[:size], places))(statistics.misses)
+        misses = jnp.concatenate([moved, statistics.misses[:, size:]], axis=1)
         return spread, CoefficientsAndMisses(statistics.sum, misses)
 
     def start_shared(self, z):
@@ -151,7 +158,10 @@ class LogPolynomial(BoundBelief):
         return star_points(self.basis.dimension)
 
     def _check_points(self, shared: Spread) -> Float[Array, "check param"]:
-        return jax.vmap(shared.from_standard)(jnp.asarray(self._checks.places, shared.mean.dtype))
+        """Return points that follow the particles, and draws from the prior that stay: a polynomial with a mode where
+        there is none takes the particles along, and cannot be caught from among them."""
+        moving = jax.vmap(shared.from_standard)(jnp.asarray(self._checks.places, shared.mean.dtype))
+        return jnp.concatenate([moving, jnp.asarray(self.model.parameters.prior_draws[:NUM_FIXED], moving.dtype)])
 
     def _log_density(self, coefficients):
         def log_density(z):

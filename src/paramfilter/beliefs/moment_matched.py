@@ -54,6 +54,7 @@ from paramfilter.gaussian import gaussian_of
 from paramfilter.model import StateSpaceModel
 from paramfilter.parameters import Parameters
 from paramfilter.separability.dependence import ThetaFactors
+from paramfilter.small_matrices import cholesky, solve_lower
 from paramfilter.weights import weighted_mean_and_variance
 
 FEWEST_POINTS = 3
@@ -166,7 +167,7 @@ class BoundMomentMatched(BoundBelief):
         return Moments(*({name: pair[part] for name, pair in pairs.items()} for part in (0, 1)))
 
     def log_prob(self, shared, statistic, z):
-        standard = jax.scipy.linalg.solve_triangular(statistic.factor, z - statistic.mean, lower=True)
+        standard = solve_lower(statistic.factor, z - statistic.mean)
         log_volume = jnp.sum(jnp.log(jnp.diagonal(statistic.factor)))
         return _log_standard(standard) - 0.5 * len(z) * jnp.log(2 * jnp.pi) - log_volume
 
@@ -204,7 +205,7 @@ class BoundMomentMatched(BoundBelief):
         matched = jax.nn.softmax(jnp.log(weights) + scores)
         mean = matched @ standard
         centred = standard - mean
-        factor = jnp.linalg.cholesky((matched[:, None] * centred).T @ centred)
+        factor = cholesky((matched[:, None] * centred).T @ centred)
         # A covariance that cannot be factored tells nothing; the belief stays, and the misses say what it left out.
         is_proper = jnp.all(jnp.isfinite(factor)) & jnp.all(jnp.isfinite(mean)) & jnp.all(jnp.diagonal(factor) > 0)
         mean = jnp.where(is_proper, mean, 0.0)

@@ -25,13 +25,14 @@ TOLERANCE = 1e-3
 BEHAVIOUR = "log densities at probe points"
 
 
-def fingerprint(belief: BoundBelief, num_particles: int) -> str:
+def fingerprint(belief: BoundBelief, num_particles: int, num_islands: int) -> str:
     """Return the fingerprint of a filter with this belief, which knows its model, as JSON."""
     content = {
         "model": belief.model.name,
         "parameters": list(belief.model.parameters.names),
         "belief": belief.name,
         "particles": num_particles,
+        "islands": num_islands,
         "precision": str(jnp.result_type(float)),
         BEHAVIOUR: _probe_values(belief.model),
     }

@@ -8,6 +8,7 @@ import jax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from paramfilter.compensated import CompensatedSum
+from paramfilter.filters.health import Lineage
 from paramfilter.types import KeyArray
 
 
@@ -25,6 +26,7 @@ class FilterState:
         statistics: What each particle remembers about theta.
         log_weights: Normalised log weights.
         running_log_evidence: log p(y_1..y_t), as a compensated sum.
+        lineage: Where the particles come from.
         outcome: All flags raised so far (see `paramfilter.Outcome`).
         made_by: Fingerprint of the filter the state belongs to; not an array, so it costs nothing in a step.
     """
@@ -37,6 +39,7 @@ class FilterState:
     statistics: PyTree
     log_weights: Float[Array, " particle"]
     running_log_evidence: CompensatedSum
+    lineage: Lineage
     outcome: Int[Array, ""]
     made_by: str = field(metadata={"static": True})
 
@@ -60,6 +63,9 @@ class StepInfo:
         num_nan: Particles for which the model returned NaN.
         approximation_error: By how many nats (rms over the bulk) the particles' beliefs miss the exact ones so far;
             0 for exact beliefs. Above 0.5 the outcome is flagged.
+        rhat: How far islands disagree about each coordinate of theta: 1 if they agree, NaN if there is only one.
+        num_ancestors: Distinct ancestors behind the particles, at a time between t/4 and t/2.
+        pit: Share of the forecasts that lie below y, for each component: uniform if the model is right; NaN if missing.
     """
 
     ess: Float[Array, ""]
@@ -68,3 +74,6 @@ class StepInfo:
     resampled: Bool[Array, ""]
     num_nan: Int[Array, ""]
     approximation_error: Float[Array, ""]
+    rhat: Float[Array, " param"]
+    num_ancestors: Int[Array, ""]
+    pit: PyTree

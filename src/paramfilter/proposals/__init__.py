@@ -2,5 +2,6 @@
 
 from paramfilter.proposals.base import BoundProposal, Move, Proposal
 from paramfilter.proposals.bootstrap import Bootstrap
+from paramfilter.proposals.guided import Guided, LookAhead
 
-__all__ = ["Bootstrap", "BoundProposal", "Move", "Proposal"]
+__all__ = ["Bootstrap", "BoundProposal", "Guided", "LookAhead", "Move", "Proposal"]

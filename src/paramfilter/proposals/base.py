@@ -1,4 +1,8 @@
-"""What the loop asks of a proposal."""
+"""What the loop asks of a proposal.
+
+A move has two parts, so that a filter may look ahead: first a *plan* (where this particle would go, and how well that
+would explain y), which is resampled with the particle; then the move itself.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,13 @@ import abc
 from dataclasses import dataclass
 
 import jax
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
 
 from paramfilter.model import StateSpaceModel
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
+
+Plan = PyTree
 
 
 @jax.tree_util.register_dataclass
@@ -22,10 +29,36 @@ class Move:
 
 
 class BoundProposal(abc.ABC):
-    """A proposal for one model; it speaks of one particle."""
+    """A proposal for one model; it speaks of one particle.
+
+    Attributes:
+        looks_ahead: Whether the loop is to resample by `ahead` before the particles move.
+        takes_blur: Whether plans can use a transition from which the belief has integrated theta out.
+    """
+
+    looks_ahead: bool = False
+    takes_blur: bool = False
+
+    def plan(
+        self,
+        theta: Theta,
+        x_prev: State,
+        y: Observation,
+        inputs: Inputs,
+        blur: Float[Array, "state param"] | None = None,
+    ) -> Plan:
+        """Return what is known of the move before it is made.
+
+        With a `blur` (only if `takes_blur`) the transition N(m, Q) at theta is to be read as N(m, Q + blur blur^T).
+        """
+        return None
+
+    def ahead(self, plan: Plan) -> Float[Array, ""]:
+        """Return an estimate of log p(y | x_prev, theta): how promising the particle is."""
+        return jnp.zeros(())
 
     @abc.abstractmethod
-    def propose(self, key: KeyArray, theta: Theta, x_prev: State, y: Observation, inputs: Inputs) -> Move:
+    def propose(self, key: KeyArray, plan: Plan, theta: Theta, x_prev: State, y: Observation, inputs: Inputs) -> Move:
         """Draw the next state, having seen y or not."""
 
 
@@ -35,4 +68,4 @@ class Proposal(abc.ABC):
 
     @abc.abstractmethod
     def bind(self, model: StateSpaceModel) -> BoundProposal:
-        """Fit the proposal to a model."""
+        """Fit the proposal to a model, or raise `ProposalError` with the proposal to use instead."""

@@ -25,6 +25,6 @@ class Bootstrap(Proposal):
 class _BoundBootstrap(BoundProposal):
     model: StateSpaceModel
 
-    def propose(self, key, theta, x_prev, y, inputs):
+    def propose(self, key, plan, theta, x_prev, y, inputs):
         x = strongly_typed(self.model.sample_transition(key, theta, x_prev, inputs))
         return Move(x, self.model.observation_log_prob(theta, x, y, inputs))

@@ -28,6 +28,7 @@ from paramfilter.errors import BeliefError
 from paramfilter.gaussian import Gaussian, gaussian_of
 from paramfilter.model import Datum, StateSpaceModel
 from paramfilter.separability.dependence import Dependence, dependence_of, probe_data
+from paramfilter.types import Inputs, State
 
 TOLERANCE = 1e-8
 """Relative change, in float64, below which a slope is taken to be constant."""
@@ -55,6 +56,29 @@ class LinearStructure:
     coefficient_covariance: np.ndarray
     shape: np.ndarray
     rate: np.ndarray
+
+    @property
+    def coefficients_move_only_the_state(self) -> bool:
+        """Whether coefficients enter the transition, and the observation does not depend on any of them."""
+        if not self.depends.transition:
+            return False
+        laws = jax.eval_shape(lambda z: self.transition_mean(z, *self._example()), jnp.asarray(self.coefficient_mean))
+        num_moves = laws.shape[0]
+        return any(block.coefficients for block in self.blocks) and not any(
+            block.coefficients and any(response >= num_moves for response in block.responses) for block in self.blocks
+        )
+
+    def transition_mean(self, z: Float[Array, " param"], x_prev: State, inputs: Inputs) -> Float[Array, " state"]:
+        """Return the mean of the next state, laid out as one vector."""
+        theta = self.model.parameters.constrain(z)
+        gaussian = gaussian_of(self.model.transition(theta, x_prev, inputs))
+        assert gaussian is not None  # checked by _require_gaussians
+        return gaussian.mean
+
+    def _example(self) -> tuple[State, Inputs]:
+        inputs = self.model.example_inputs
+        theta = self.model.parameters.constrain(jnp.asarray(self.coefficient_mean, float))
+        return self.model.sample_initial(jax.random.key(0), theta, inputs), inputs
 
     def regression(self, datum: Datum) -> tuple[Float[Array, " response"], Float[Array, "response param"], Array]:
         """Return whitened residuals (at the prior mean, with unit unknown variances), whitened design, and the mask."""

@@ -14,10 +14,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from paramfilter import student
 from paramfilter.theta_samplers.base import LogDensity, Region, ThetaDraw, ThetaSampler
 from paramfilter.types import KeyArray
-
-DEGREES_OF_FREEDOM = 8
 
 
 @dataclass(frozen=True)
@@ -36,24 +35,17 @@ class Independence(ThetaSampler):
         """Move `previous` by `num_moves` proposals from the fitted t."""
         dimension = previous.shape[0]
 
-        def log_proposal(standard):
-            power = -0.5 * (DEGREES_OF_FREEDOM + dimension)
-            return power * jnp.log1p(jnp.sum(standard**2) / DEGREES_OF_FREEDOM)
-
         def move(current, move_key):
             point, log_ratio = current
-            key_normal, key_scale, key_accept = jax.random.split(move_key, 3)
-            normal = jax.random.normal(key_normal, (dimension,), previous.dtype)
-            # A chi-square with an even number of degrees of freedom is a sum of exponentials: cheap and exact.
-            halves = jax.random.exponential(key_scale, (DEGREES_OF_FREEDOM // 2,), previous.dtype)
-            standard = normal / jnp.sqrt(2.0 * jnp.sum(halves) / DEGREES_OF_FREEDOM)
+            key_proposal, key_accept = jax.random.split(move_key)
+            standard = student.draw(key_proposal, dimension, previous.dtype)
             proposal = region.mean + region.spread @ standard
-            proposed = log_density(proposal) - log_proposal(standard)
+            proposed = log_density(proposal) - student.log_density(standard)
             wins = jnp.log(jax.random.uniform(key_accept, dtype=previous.dtype)) < proposed - log_ratio
             wins = jnp.where(jnp.isfinite(log_ratio), wins, proposed > -jnp.inf)
             return (jnp.where(wins, proposal, point), jnp.where(wins, proposed, log_ratio)), None
 
         standard = region.whitener @ (previous - region.mean)
-        start = (previous, log_density(previous) - log_proposal(standard))
+        start = (previous, log_density(previous) - student.log_density(standard))
         (point, _), _ = jax.lax.scan(move, start, jax.random.split(key, self.num_moves))
         return ThetaDraw(point, at_edge=jnp.zeros((), bool))

@@ -1,0 +1,82 @@
+"""What a filter notices about itself while it runs, at a small share of a step's cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from paramfilter.model import StateSpaceModel, strongly_typed
+from paramfilter.types import Inputs, KeyArray, Observation
+
+NUM_FORECASTS = 100
+"""Particles that foretell the observation before they see it."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Lineage:
+    """Where the particles come from: their ancestors' indices at the last two marks, which are powers of two in time.
+
+    So `older` speaks of a time between t/4 and t/2: if few ancestors are left there, a good part of what was learned
+    rests on few paths.
+    """
+
+    recent: Int[Array, " particle"]
+    older: Int[Array, " particle"]
+
+    @staticmethod
+    def start(num_particles: int) -> Lineage:
+        """Return the lineage of particles that are their own ancestors."""
+        own = jnp.arange(num_particles, dtype=jnp.int32)
+        return Lineage(own, own)
+
+    def through(self, ancestors: Int[Array, " particle"], time: Int[Array, ""]) -> Lineage:
+        """Follow one resampling at a time, and set a mark there if it is due."""
+        recent, older = self.recent[ancestors], self.older[ancestors]
+        is_due = (time & (time - 1)) == 0
+        own = jnp.arange(len(ancestors), dtype=jnp.int32)
+        return Lineage(jnp.where(is_due, own, recent), jnp.where(is_due, recent, older))
+
+    def num_ancestors(self) -> Int[Array, ""]:
+        """Count the distinct ancestors at the older mark."""
+        return jnp.sum(jnp.zeros(len(self.older), jnp.int32).at[self.older].set(1))
+
+
+def predictive_rank(
+    key: KeyArray,
+    model: StateSpaceModel,
+    x: PyTree,
+    z: Float[Array, "particle param"],
+    log_weights: Float[Array, " particle"],
+    y: Observation,
+    inputs: Inputs,
+) -> Observation:
+    """Return for each component of y the share of forecasts below it (its PIT), NaN where y is missing.
+
+    Ties are broken at random, so that the ranks of a right model are uniform for counts as well.
+    """
+    stride = max(1, z.shape[0] // NUM_FORECASTS)
+    x, z, log_weights = jax.tree.map(lambda leaf: leaf[::stride], (x, z, log_weights))
+    key_ties, key_futures = jax.random.split(key)
+
+    def forecast(one_key, one_x, one_z):
+        key_move, key_observe = jax.random.split(one_key)
+        theta = model.parameters.constrain(one_z)
+        x_next = strongly_typed(model.sample_transition(key_move, theta, one_x, inputs))
+        return model.sample_observation(key_observe, theta, x_next, inputs)
+
+    forecasts = jax.vmap(forecast)(jax.random.split(key_futures, len(z)), x, z)
+    weights = jax.nn.softmax(log_weights)
+    tie_share = jax.random.uniform(key_ties)
+
+    def rank(foretold: Any, seen: Any):
+        foretold = jnp.asarray(foretold, seen.dtype)
+        below = jnp.tensordot(weights, (foretold < seen).astype(weights.dtype), axes=1)
+        ties = jnp.tensordot(weights, (foretold == seen).astype(weights.dtype), axes=1)
+        return jnp.where(jnp.isnan(seen), jnp.nan, below + tie_share * ties)
+
+    return jax.tree.map(rank, forecasts, y)

@@ -1,0 +1,263 @@
+"""The one loop of this library. Its parts make it Storvik's filter, the extended parameter filter, or another.
+
+One step, for particles i = 1..N with states x^i, statistics S^i and weights w^i (Erol et al. 2013, Algorithm 3):
+
+1. resample (x, S) by w, if the resampling part asks for it;
+2. regroup what the beliefs share, and draw theta^i from the belief q(theta | S^i);
+3. propose the next state x'^i given theta^i and y, and weigh it (bootstrap: draw by the transition, weigh by
+   p(y | x'^i, theta^i));
+4. absorb (x^i, x'^i, y) into S^i.
+
+A proposal that looks ahead has theta drawn first, and particles are resampled by w^i a^i, where a^i estimates
+p(y | x^i, theta^i); dividing by a^i afterwards keeps the weights right. Weights are kept until the next step begins, so
+that posteriors use all particles.
+
+Trouble never raises here and never passes in silence: a particle for which the model is NaN gets weight zero and
+keeps its old state; an island that no particle survives is put back to where it was; +-inf is refused; all of it is
+flagged in `info.outcome`.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from paramfilter.beliefs import ERROR_LIMIT
+from paramfilter.compensated import CompensatedSum
+from paramfilter.filters.health import Lineage, predictive_rank
+from paramfilter.filters.islands import disagreement, members, normalise_within, resample_within
+from paramfilter.filters.posterior import approximation_error
+from paramfilter.filters.state import FilterState, StepInfo
+from paramfilter.model import Datum, strongly_typed
+from paramfilter.outcome import Outcome
+from paramfilter.proposals import Move
+from paramfilter.resampling import Resampled
+from paramfilter.types import Inputs, KeyArray, Observation
+from paramfilter.weights import effective_sample_size, normalise
+
+if TYPE_CHECKING:
+    from paramfilter.filters.particle_filter import ParticleFilter
+
+WITNESS, FORECAST = 3, 4
+"""Folded into a step's key for what beliefs keep and for forecasts; the other keys of a step are split from it."""
+
+
+def first_state(filter: ParticleFilter, key: KeyArray, inputs: Inputs) -> FilterState:
+    """Draw particles from the prior and the initial law."""
+    belief, parameters = filter.bound_belief, filter.model.parameters
+    key_filter, key_theta, key_x = jax.random.split(key, 3)
+
+    z = jax.vmap(parameters.sample)(jax.random.split(key_theta, filter.num_particles))
+    shared = belief.start_shared(z)
+
+    def one(particle_key, particle_z):
+        x = strongly_typed(filter.model.sample_initial(particle_key, parameters.constrain(particle_z), inputs))
+        return x, belief.absorb_initial(shared, belief.start(), x, inputs)
+
+    x, statistics = jax.vmap(one)(jax.random.split(key_x, filter.num_particles), z)
+    log_weights, _ = normalise(jnp.zeros(filter.num_particles, z.dtype))
+    return FilterState(
+        key=key_filter,
+        time=jnp.int32(0),
+        x=x,
+        z=z,
+        shared=shared,
+        statistics=statistics,
+        log_weights=log_weights,
+        running_log_evidence=CompensatedSum.start(jnp.zeros((), z.dtype)),
+        lineage=Lineage.start(filter.num_particles),
+        outcome=jnp.int32(Outcome.OK),
+        made_by=filter.fingerprint,
+    )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Particles:
+    """Particles before they move: state, the theta they moved with last, what they remember, and weight."""
+
+    x: PyTree
+    z: Float[Array, "particle param"]
+    statistics: PyTree
+    log_weights: Float[Array, " particle"]
+    lineage: Lineage
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Intentions:
+    """The theta that each particle has drawn, what came up, and its plan for the move."""
+
+    z: Float[Array, "particle param"]
+    outcome: Int[Array, " particle"]
+    plan: PyTree
+
+
+def next_state(
+    filter: ParticleFilter, state: FilterState, y: Observation, inputs: Inputs
+) -> tuple[FilterState, StepInfo]:
+    """Take in one observation."""
+    belief, num_islands = filter.bound_belief, filter.num_islands
+    key_step = jax.random.fold_in(state.key, state.time)
+    key_resample, key_theta, key_move = jax.random.split(key_step, 3)
+    before = _Particles(state.x, state.z, state.statistics, state.log_weights, state.lineage)
+
+    if filter.bound_proposal.looks_ahead:
+        shared, seers, intents = _intend(filter, key_theta, state.shared, before, y, inputs)
+        ready, intentions, happened = _resample_ahead(filter, key_resample, seers, intents, state.time)
+    else:
+        ready, happened = _resample(filter, key_resample, before, state.time)
+        shared, ready, intentions = _intend(filter, key_theta, state.shared, ready, y, inputs)
+        seers, intents = ready, intentions
+
+    moves = _move(filter, key_move, ready, intentions, y, inputs)
+    is_usable = jax.vmap(_all_finite)((moves.x, intentions.z)) & (moves.log_weight < jnp.inf)
+    new_x, new_z = _keep_where(is_usable, (moves.x, intentions.z), (ready.x, ready.z))
+
+    def absorb(statistic, x_prev, x_new):
+        return belief.absorb(shared, statistic, Datum(x_prev, x_new, y, inputs))
+
+    absorbed = jax.vmap(absorb)(ready.statistics, ready.x, new_x)
+    # The second argument lends its axis to beliefs without a statistic.
+    fits = jax.vmap(lambda statistic, _: _all_finite(statistic))(absorbed, new_z)
+    new_statistics = _keep_where(is_usable & fits, absorbed, ready.statistics)
+
+    log_weights = ready.log_weights + jnp.where(is_usable, moves.log_weight, -jnp.inf)
+    log_weights, island_totals = normalise_within(num_islands, log_weights)
+    log_total = jax.nn.logsumexp(island_totals)
+    is_refused = _holds_infinity(y)
+    has_failed = ~jnp.isfinite(log_total) & ~is_refused
+    is_accepted = ~is_refused & ~has_failed
+    survives = jnp.isfinite(island_totals) & is_accepted
+
+    data = Datum(ready.x, new_x, y, inputs)
+    witnessed = belief.witness(jax.random.fold_in(key_step, WITNESS), shared, data, new_z, log_weights, state.time)
+    after = _Particles(new_x, new_z, new_statistics, log_weights, ready.lineage)
+    kept = _keep_where(members(survives, filter.num_particles), after, before)
+    shared = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), witnessed, state.shared)
+
+    error = approximation_error(belief, shared, kept.statistics, kept.z, kept.log_weights)
+    num_nan = jnp.where(is_refused, 0, jnp.sum(~is_usable))
+    flags = jnp.where(
+        is_refused,
+        Outcome.OBSERVATION_NOT_FINITE,
+        jnp.where(has_failed, Outcome.ALL_WEIGHTS_ZERO, Outcome.OK)
+        | jnp.where(jnp.all(survives) | has_failed, Outcome.OK, Outcome.ISLAND_WEIGHTS_ZERO)
+        | jnp.where(num_nan > 0, Outcome.MODEL_RETURNED_NAN, Outcome.OK)
+        | jnp.where(error <= ERROR_LIMIT, Outcome.OK, Outcome.BELIEF_INACCURATE)  # also if it is no number
+        | jnp.where(jnp.any(is_usable & ~fits), Outcome.STATISTIC_OVERFLOW, Outcome.OK)
+        | jax.lax.reduce(intentions.outcome, jnp.int32(Outcome.OK), jax.lax.bitwise_or, (0,)),
+    ).astype(jnp.int32)
+
+    running = jax.tree.map(
+        lambda new, old: jnp.where(is_accepted, new, old),
+        state.running_log_evidence.add(log_total),
+        state.running_log_evidence,
+    )
+    new_state = FilterState(
+        key=state.key,
+        # A failed step passes (the next one uses fresh random numbers); a refused observation was never taken in.
+        time=jnp.where(is_refused, state.time, state.time + 1),
+        x=kept.x,
+        z=kept.z,
+        shared=shared,
+        statistics=kept.statistics,
+        log_weights=kept.log_weights,
+        running_log_evidence=running,
+        lineage=kept.lineage,
+        outcome=state.outcome | flags,
+        made_by=state.made_by,
+    )
+    key_forecast = jax.random.fold_in(key_step, FORECAST)
+    info = StepInfo(
+        ess=jnp.where(has_failed, 0.0, effective_sample_size(kept.log_weights)),
+        log_evidence_increment=jnp.where(is_refused, 0.0, log_total),
+        outcome=flags,
+        resampled=happened & is_accepted,
+        num_nan=num_nan,
+        approximation_error=jnp.where(is_accepted, error, 0.0),
+        rhat=disagreement(num_islands, kept.z, kept.log_weights),
+        num_ancestors=kept.lineage.num_ancestors(),
+        pit=predictive_rank(key_forecast, filter.model, seers.x, intents.z, seers.log_weights, y, inputs),
+    )
+    return new_state, info
+
+
+def _resample(filter: ParticleFilter, key: KeyArray, before: _Particles, time) -> tuple[_Particles, Bool[Array, ""]]:
+    """Resample by weight, within islands."""
+    resampled = resample_within(filter.resampling, filter.num_islands, key, before.log_weights)
+    return _copy(before, resampled, resampled.log_weights, time), resampled.happened
+
+
+def _resample_ahead(
+    filter: ParticleFilter, key: KeyArray, before: _Particles, intentions: _Intentions, time
+) -> tuple[_Particles, _Intentions, Bool[Array, ""]]:
+    """Resample by weight times promise, and take the promise off the weight again."""
+    promise = jax.vmap(filter.bound_proposal.ahead)(intentions.plan)
+    weighed, island_totals = normalise_within(filter.num_islands, before.log_weights + promise)
+    resampled = resample_within(filter.resampling, filter.num_islands, key, weighed)
+    intentions = jax.tree.map(lambda leaf: leaf[resampled.ancestors], intentions)
+    # An island without any promise is resampled evenly, and has nothing to be taken off.
+    has_promise = jnp.isfinite(island_totals)
+    shares = members(island_totals + jnp.log(filter.num_islands), filter.num_particles)
+    owed = jnp.where(members(has_promise, filter.num_particles), shares - promise[resampled.ancestors], 0.0)
+    return _copy(before, resampled, resampled.log_weights + owed, time), intentions, resampled.happened
+
+
+def _copy(before: _Particles, resampled: Resampled, log_weights: Float[Array, " particle"], time) -> _Particles:
+    x, z, statistics = jax.tree.map(lambda leaf: leaf[resampled.ancestors], (before.x, before.z, before.statistics))
+    return _Particles(x, z, statistics, log_weights, before.lineage.through(resampled.ancestors, time))
+
+
+def _intend(
+    filter: ParticleFilter, key: KeyArray, shared: PyTree, before: _Particles, y: Observation, inputs: Inputs
+) -> tuple[PyTree, _Particles, _Intentions]:
+    """Regroup the beliefs, draw theta from them, and plan the moves."""
+    belief, proposal, parameters = filter.bound_belief, filter.bound_proposal, filter.model.parameters
+    shared, statistics = belief.regroup(shared, before.statistics, before.z, before.log_weights)
+    keys = jax.random.split(key, filter.num_particles)
+    draws = jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys, shared, statistics, before.z)
+
+    def plan(statistic, z, x):
+        blur = belief.transition_blur(shared, statistic, z, x, inputs) if proposal.takes_blur else None
+        if blur is None:
+            return proposal.plan(parameters.constrain(z), x, y, inputs)
+        return proposal.plan(parameters.constrain(blur.z), x, y, inputs, blur.columns)
+
+    plans = jax.vmap(plan)(statistics, draws.z, before.x)
+    return shared, replace(before, statistics=statistics), _Intentions(draws.z, draws.outcome, plans)
+
+
+def _move(
+    filter: ParticleFilter, key: KeyArray, ready: _Particles, intentions: _Intentions, y: Observation, inputs: Inputs
+) -> Move:
+    def move(one_key, plan, z, x):
+        return filter.bound_proposal.propose(one_key, plan, filter.model.parameters.constrain(z), x, y, inputs)
+
+    keys = jax.random.split(key, filter.num_particles)
+    return jax.vmap(move)(keys, intentions.plan, intentions.z, ready.x)
+
+
+def _all_finite(tree: Any) -> Bool[Array, ""]:
+    """Tell whether every number of one particle's tree is finite."""
+    return functools.reduce(
+        jnp.logical_and, [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)], jnp.bool_(True)
+    )
+
+
+def _holds_infinity(y: Observation) -> Bool[Array, ""]:
+    return functools.reduce(jnp.logical_or, [jnp.any(jnp.isinf(leaf)) for leaf in jax.tree.leaves(y)], jnp.bool_(False))
+
+
+def _keep_where(mask: Bool[Array, " particle"], new: Any, old: Any) -> Any:
+    """Take the new values of the particles where `mask` holds, the old ones elsewhere."""
+
+    def choose(new_leaf, old_leaf):
+        return jnp.where(mask.reshape(-1, *[1] * (new_leaf.ndim - 1)), new_leaf, old_leaf)
+
+    return jax.tree.map(choose, new, old)
