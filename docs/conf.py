@@ -21,6 +21,7 @@ version = release
 
 extensions = [
     "markdown_docstrings",
+    "warning_pages",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",

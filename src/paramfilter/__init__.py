@@ -5,6 +5,7 @@ Online, Bayesian, at a cost per observation that does not grow with the length o
 
 from paramfilter import beliefs, models, proposals, references, resampling, separability, theta_samplers
 from paramfilter.checkpoint import restore, save
+from paramfilter.diagnostics import Diagnosis, diagnose, explain
 from paramfilter.errors import BeliefError, CheckpointError, DataError, ModelError, ParamfilterError, ProposalError
 from paramfilter.filters import (
     FilterState,
@@ -17,7 +18,7 @@ from paramfilter.filters import (
     storvik_filter,
 )
 from paramfilter.model import StateSpaceModel, simulate
-from paramfilter.outcome import Outcome, explain
+from paramfilter.outcome import Outcome
 from paramfilter.running import Forecast, History, Summary, predict, run
 
 __version__ = "0.1.0"
@@ -26,20 +27,22 @@ __all__ = [
     "BeliefError",
     "CheckpointError",
     "DataError",
+    "Diagnosis",
     "FilterState",
     "Forecast",
     "History",
     "ModelError",
     "Outcome",
     "ParamfilterError",
-    "ProposalError",
     "ParticleFilter",
     "Posterior",
+    "ProposalError",
     "StateSpaceModel",
     "StepInfo",
     "Summary",
     "assumed_parameter_filter",
     "beliefs",
+    "diagnose",
     "explain",
     "extended_parameter_filter",
     "models",

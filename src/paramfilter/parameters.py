@@ -95,6 +95,15 @@ class Parameters:
         return ends
 
     @property
+    def coordinate_names(self) -> list[str]:
+        """A name for each unconstrained coordinate: the parameter's own, with a number if it has several."""
+        names = []
+        for name, place in self.slices.items():
+            size = place.stop - place.start
+            names += [name] if size == 1 else [f"{name}[{index}]" for index in range(size)]
+        return names
+
+    @property
     def dimension(self) -> int:
         """The number p of unconstrained coordinates."""
         return self.slices[self.names[-1]].stop

@@ -101,11 +101,11 @@ def test_save_and_restore_in_the_middle_changes_nothing(case, tmp_path):
 
 def test_step_is_compiled_once(case):
     filter, ys, states, _ = case
-    from paramfilter.filters.particle_filter import _step
+    from paramfilter.filters.loop import next_state
 
-    assert filter.compiled(_step)._cache_size() == 1
+    assert filter.compiled(next_state)._cache_size() == 1
     filter.step(states[3], float(ys[3]))  # a Python number is as good as an array
-    assert filter.compiled(_step)._cache_size() == 1
+    assert filter.compiled(next_state)._cache_size() == 1
 
 
 OTHER_PROCESS = """
@@ -142,15 +142,15 @@ def test_missing_observation_leaves_weights_alone():
 
 
 def test_a_thousand_steps_use_one_compile_and_a_state_of_one_size():
-    from paramfilter.filters.particle_filter import _step
+    from paramfilter.filters.loop import next_state
 
     filter = make("storvik", False)
     state = filter.init(jax.random.key(0))
     shapes = jax.tree.map(jnp.shape, state)
     ys = pf.simulate(jax.random.key(1), filter.model, {"phi": 0.5, "q": 1.0}, 1000)[1]
     state, _ = filter.step(state, float(ys[0]))
-    compiled_once = filter.compiled(_step)._cache_size()  # more than 1 if tests that share it ran first
+    compiled_once = filter.compiled(next_state)._cache_size()  # more than 1 if tests that share it ran first
     for y in np.asarray(ys[1:]):
         state, _ = filter.step(state, y)
-    assert filter.compiled(_step)._cache_size() == compiled_once
+    assert filter.compiled(next_state)._cache_size() == compiled_once
     assert jax.tree.map(jnp.shape, state) == shapes

@@ -30,6 +30,7 @@ def fingerprint(belief: BoundBelief, num_particles: int, num_islands: int) -> st
     content = {
         "model": belief.model.name,
         "parameters": list(belief.model.parameters.names),
+        "coordinates": belief.model.parameters.coordinate_names,
         "belief": belief.name,
         "particles": num_particles,
         "islands": num_islands,

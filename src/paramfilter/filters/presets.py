@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from paramfilter.beliefs import Belief, Chebyshev, Conjugate, CrossInterpolation, MomentMatched, PointMass
-from paramfilter.errors import BeliefError
+from paramfilter.errors import BeliefError, ProposalError
 from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.model import StateSpaceModel
-from paramfilter.proposals import Bootstrap, Proposal
+from paramfilter.proposals import Bootstrap, GaussianProduct, Guided, LookAhead, Proposal
 from paramfilter.resampling import Resampling, Systematic
 from paramfilter.separability.analyse import nodes_for
 from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior
@@ -41,8 +41,9 @@ def extended_parameter_filter(
     num_particles: int,
     *,
     belief: Belief | None = None,
-    proposal: Proposal = Bootstrap(),
+    proposal: Proposal | None = None,
     resampling: Resampling = Systematic(),
+    num_islands: int = 1,
 ) -> ParticleFilter:
     """Make the extended parameter filter: beliefs in a fixed separable basis, chosen for the model.
 
@@ -50,13 +51,17 @@ def extended_parameter_filter(
         model: The model.
         num_particles: N.
         belief: None chooses (see `choose_belief`) and prints the choice, which stands in `filter.belief`.
-        proposal: How particles move.
+        proposal: None chooses (see `choose_proposal`) and prints the choice, which stands in `filter.proposal`.
         resampling: When and how particles are resampled.
+        num_islands: Groups of particles that are never mixed.
     """
     if belief is None:
         belief, reason = choose_belief(model)
         print(f"{model.name}: {belief} ({reason}; pass belief=... for another)")
-    return ParticleFilter(model, num_particles, belief, proposal, resampling)
+    if proposal is None:
+        proposal, reason = choose_proposal(model)
+        print(f"{model.name}: {proposal} ({reason}; pass proposal=... for another)")
+    return ParticleFilter(model, num_particles, belief, proposal, resampling, num_islands)
 
 
 def assumed_parameter_filter(
@@ -91,3 +96,14 @@ def choose_belief(model: StateSpaceModel) -> tuple[Belief, str]:
     if jnp.result_type(float) == jnp.float32 and model.parameters.dimension > FEW_PARAMETERS:
         reason += "; float32 is too coarse for it, call jax.config.update('jax_enable_x64', True) first"
     return CrossInterpolation(), reason
+
+
+def choose_proposal(model: StateSpaceModel) -> tuple[Proposal, str]:
+    """Return the proposal that suits a model, and why: the best look at the next observation that it allows."""
+    try:
+        bound = Guided().bind(model)
+    except ProposalError as error:
+        return Bootstrap(), str(error)
+    if isinstance(bound, GaussianProduct):
+        return LookAhead(Guided()), "exact: Gaussian, and observed linearly"
+    return LookAhead(Guided()), "approximate: fitted to transition times observation"

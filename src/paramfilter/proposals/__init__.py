@@ -2,6 +2,7 @@
 
 from paramfilter.proposals.base import BoundProposal, Move, Proposal
 from paramfilter.proposals.bootstrap import Bootstrap
+from paramfilter.proposals.gaussian_product import GaussianProduct
 from paramfilter.proposals.guided import Guided, LookAhead
 
-__all__ = ["Bootstrap", "BoundProposal", "Guided", "LookAhead", "Move", "Proposal"]
+__all__ = ["Bootstrap", "BoundProposal", "GaussianProduct", "Guided", "LookAhead", "Move", "Proposal"]

@@ -12,6 +12,7 @@ transition may be deterministic in some components. A missing component of y has
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -81,6 +82,7 @@ def condition(moved: Gaussian, seen: Gaussian, slope: Float[Array, "obs state"],
     return GaussianPlan(moved.mean + scale @ (inverse @ pull), scale @ inverse, log_predictive)
 
 
+@lru_cache(maxsize=64)  # models are compared by identity
 def is_gaussian_product(model: StateSpaceModel) -> bool:
     """Tell whether a model has Gaussian transitions, observed linearly with a Gaussian noise that is blind to x."""
 

@@ -1,0 +1,148 @@
+"""The warnings a filter may give: each has a code, what it means and what to try. The docs have a page for each.
+
+>>> print(explain("W03"))
+W03 islands disagree about theta
+What it means: ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Array, Int
+
+from paramfilter import outcome
+from paramfilter.outcome import Outcome
+
+
+@dataclass(frozen=True)
+class Code:
+    """A kind of warning.
+
+    Attributes:
+        code: `W` and two digits, for ever.
+        title: What happened, in a few words.
+        meaning: What it says about the numbers.
+        cure: What to try, best first.
+    """
+
+    code: str
+    title: str
+    meaning: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.title}\nWhat it means: {self.meaning}\nWhat to try: {self.cure}"
+
+
+FEW_EFFECTIVE = Code(
+    "W01",
+    "few particles carry the weight",
+    "after weighing an observation the effective sample size is a small part of N, so means and intervals are noisy, "
+    "and paths are lost faster than they need to be.",
+    "a proposal that sees the data, LookAhead(Guided()); more particles; or, if the observation noise is smaller than "
+    "you believe it really is, a wider one.",
+)
+FEW_ANCESTORS = Code(
+    "W02",
+    "few paths are left behind the beliefs",
+    "what was learned some time ago rests on few ancestors. Beliefs follow paths, and paths are lost at each "
+    "resampling: the posterior sd is too small, by about a tenth on an easy model and by more where the state is hard "
+    "to see.",
+    "more particles (the loss sets in when the number of steps nears N); a proposal that sees the data; islands, which "
+    "show how far it has gone.",
+)
+DISAGREEMENT = Code(
+    "W03",
+    "islands disagree about theta",
+    "groups of particles that saw the same data have come to different posteriors, so each of them is too sure. The "
+    "pooled posterior holds the disagreement and is the better for it, but it rests on as many opinions as there are "
+    "islands.",
+    "more particles; a proposal that sees the data; or restart from a state saved before the disagreement began.",
+)
+INACCURATE = Code(
+    "W04",
+    "beliefs have strayed from the exact ones",
+    outcome.MESSAGES[Outcome.BELIEF_INACCURATE],
+    "Chebyshev() for one parameter, CrossInterpolation() for more, with more nodes or pivots; what the model needs is "
+    "said by separability.analyse(model). With more than three parameters turn 64-bit floats on.",
+)
+SURPRISED = Code(
+    "W05",
+    "forecasts and observations do not match",
+    "the share of forecasts below each observation should be uniform, and it is not: the model is wrong in some way "
+    "that matters for the next observation. Parameters are learned for a model that does not hold.",
+    "a histogram of history.info.pit: a hump means noise that is too wide, a bowl noise that is too narrow, a slope a "
+    "bias. Heavier tails or another term in the model.",
+)
+ROLLED_BACK = Code(
+    "W06",
+    "observations that no particle could explain",
+    outcome.MESSAGES[Outcome.ALL_WEIGHTS_ZERO] + " Nothing was learned from it.",
+    "a heavier-tailed observation; outliers set to NaN before they come in; more particles.",
+)
+NOT_A_NUMBER = Code(
+    "W07",
+    "the model returned NaN",
+    outcome.MESSAGES[Outcome.MODEL_RETURNED_NAN],
+    "a prior whose support excludes the bad values, or a guard inside the model, such as jnp.maximum(variance, 1e-6).",
+)
+IMPROPER = Code(
+    "W08",
+    "a belief ran out of its window",
+    outcome.MESSAGES[Outcome.BELIEF_IMPROPER] + " Or: " + outcome.MESSAGES[Outcome.BELIEF_AT_WINDOW_EDGE],
+    "another belief than a Taylor series; a prior that is wider or better placed.",
+)
+REFUSED = Code(
+    "W09",
+    "observations that are infinite were refused",
+    outcome.MESSAGES[Outcome.OBSERVATION_NOT_FINITE],
+    "NaN for what is missing; a look at where the infinities come from.",
+)
+OVERFLOW = Code(
+    "W10",
+    "data too large for a statistic",
+    outcome.MESSAGES[Outcome.STATISTIC_OVERFLOW],
+    "data in other units; 64-bit floats.",
+)
+LOST_ISLAND = Code(
+    "W11",
+    "an island could not explain an observation",
+    outcome.MESSAGES[Outcome.ISLAND_WEIGHTS_ZERO],
+    "more particles; fewer islands; a proposal that sees the data.",
+)
+
+CODES = (
+    FEW_EFFECTIVE,
+    FEW_ANCESTORS,
+    DISAGREEMENT,
+    INACCURATE,
+    SURPRISED,
+    ROLLED_BACK,
+    NOT_A_NUMBER,
+    IMPROPER,
+    REFUSED,
+    OVERFLOW,
+    LOST_ISLAND,
+)
+
+OF_FLAG = {
+    Outcome.OBSERVATION_NOT_FINITE: REFUSED,
+    Outcome.ALL_WEIGHTS_ZERO: ROLLED_BACK,
+    Outcome.MODEL_RETURNED_NAN: NOT_A_NUMBER,
+    Outcome.BELIEF_IMPROPER: IMPROPER,
+    Outcome.BELIEF_INACCURATE: INACCURATE,
+    Outcome.BELIEF_AT_WINDOW_EDGE: IMPROPER,
+    Outcome.STATISTIC_OVERFLOW: OVERFLOW,
+    Outcome.ISLAND_WEIGHTS_ZERO: LOST_ISLAND,
+}
+
+
+def explain(what: str | int | Int[Array, ""]) -> str:
+    """Put a code such as "W03", or the number of an `info.outcome` or `state.outcome`, in words."""
+    if not isinstance(what, str):
+        return outcome.explain(what)
+    for code in CODES:
+        if code.code == what.upper():
+            return str(code)
+    raise ValueError(f"there is no warning {what!r}; the codes are {CODES[0].code} to {CODES[-1].code}.")

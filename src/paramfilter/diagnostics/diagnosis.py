@@ -1,0 +1,161 @@
+"""One look at a run: what went well, what did not, what it means and what to try."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from paramfilter.diagnostics import codes
+from paramfilter.diagnostics.codes import Code
+from paramfilter.filters import FilterState
+from paramfilter.outcome import Outcome
+from paramfilter.running import History
+
+LEAST_ESS = 0.05
+"""Median effective sample size, as a share of N, below which there is a warning."""
+
+RHAT_LIMIT = 1.1
+"""R-hat above which islands disagree: their spread adds a tenth to the posterior sd."""
+
+SURPRISE_LIMIT = 1e-6
+"""Probability of ranks as uneven as these, if the model were right, below which there is a warning."""
+
+WIDTH, INDENT = 100, "      "
+
+NUM_BINS = 10
+FEWEST_RANKS = 50
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One warning, with the figures that led to it."""
+
+    code: Code
+    figures: str
+
+    def __str__(self) -> str:
+        meaning = self.code.meaning[0].upper() + self.code.meaning[1:]
+        paragraphs = (f"{self.code.title}: {self.figures}", meaning, f"Try: {self.code.cure}")
+        indented = [textwrap.fill(text, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT) for text in paragraphs]
+        return "\n".join([f"  {self.code.code} {indented[0].lstrip()}", *indented[1:]])
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a run looks like.
+
+    Attributes:
+        heading: How many steps and particles.
+        num_checks: How many things were looked at.
+        findings: What was wrong; empty if all is well.
+    """
+
+    heading: str
+    num_checks: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        if self.is_well:
+            return f"{self.heading}\nAll {self.num_checks} checks passed: no problem was found."
+        passed = self.num_checks - len(self.findings)
+        return "\n".join(
+            [self.heading, f"{passed} checks passed, {len(self.findings)} did not:", *map(str, self.findings)]
+        )
+
+
+def diagnose(state: FilterState, history: History) -> Diagnosis:
+    """Look at a run, print what was found, and return it.
+
+    Args:
+        state: The state after the run.
+        history: What `run` recorded.
+    """
+    made_by = json.loads(state.made_by)
+    num_particles, num_islands = made_by["particles"], made_by["islands"]
+    num_steps = len(history.info.ess)
+    islands = "" if num_islands == 1 else f" in {num_islands} islands"
+    heading = f"{made_by['model']}: {num_steps} steps, {num_particles} particles{islands}, {made_by['belief']}"
+    checks = (
+        _check_weights(history, num_particles),
+        _check_ancestors(history, num_particles, num_islands),
+        _check_islands(history, made_by["coordinates"]),
+        _check_forecasts(history),
+    )
+    flagged = tuple(_check_flags(history, int(state.outcome)))
+    found = tuple(sorted((f for f in (*checks, *flagged) if f is not None), key=lambda f: f.code.code))
+    diagnosis = Diagnosis(heading, len(codes.CODES), found)
+    print(diagnosis)
+    return diagnosis
+
+
+def _check_weights(history: History, num_particles: int) -> Finding | None:
+    shares = np.asarray(history.info.ess) / num_particles
+    if np.median(shares) >= LEAST_ESS:
+        return None
+    return Finding(codes.FEW_EFFECTIVE, f"the median effective sample size is {np.median(shares):.1%} of N.")
+
+
+def _check_ancestors(history: History, num_particles: int, num_islands: int) -> Finding | None:
+    left = int(np.asarray(history.info.num_ancestors)[-1])
+    if left > num_islands:
+        return None
+    whose = "one" if num_islands == 1 else "one an island"
+    return Finding(codes.FEW_ANCESTORS, f"of {num_particles} ancestors before half time {whose} is left.")
+
+
+def _check_islands(history: History, coordinates: list[str]) -> Finding | None:
+    last = np.asarray(history.info.rhat)[-1]
+    if not np.any(last > RHAT_LIMIT):
+        return None
+    worst = ", ".join(
+        f"{name} {value:.2f}" for name, value in zip(coordinates, last, strict=True) if value > RHAT_LIMIT
+    )
+    since = np.argmax(np.max(np.asarray(history.info.rhat), axis=1) > RHAT_LIMIT) + 1
+    return Finding(codes.DISAGREEMENT, f"R-hat is {worst} (limit {RHAT_LIMIT}), above the limit first at step {since}.")
+
+
+def _check_forecasts(history: History) -> Finding | None:
+    for path, leaf in jax.tree_util.tree_leaves_with_path(history.info.pit):
+        ranks = np.reshape(np.asarray(leaf), (len(leaf), -1))
+        for component in range(ranks.shape[1]):
+            seen = ranks[:, component][~np.isnan(ranks[:, component])]
+            if len(seen) >= FEWEST_RANKS and (chance := _chance_of_ranks(seen)) < SURPRISE_LIMIT:
+                name = f"y{jax.tree_util.keystr(path)}" + (f"[{component}]" if ranks.shape[1] > 1 else "")
+                counts = np.histogram(seen, NUM_BINS, (0, 1))[0]
+                return Finding(
+                    codes.SURPRISED,
+                    f"{name}: tenths of the forecasts hold {counts.tolist()} observations (p = {chance:.0e}).",
+                )
+    return None
+
+
+def _chance_of_ranks(ranks: np.ndarray) -> float:
+    """Return the chi-square probability that uniform ranks are as uneven as these."""
+    counts = np.histogram(ranks, NUM_BINS, (0, 1))[0]
+    expected = len(ranks) / NUM_BINS
+    statistic = np.sum((counts - expected) ** 2 / expected)
+    return float(jax.scipy.special.gammaincc((NUM_BINS - 1) / 2, statistic / 2))
+
+
+def _check_flags(history: History, outcome: int) -> Iterator[Finding]:
+    outcomes = np.asarray(history.info.outcome)
+    for code in dict.fromkeys(codes.OF_FLAG.values()):
+        flags = sum(flag for flag, its in codes.OF_FLAG.items() if its is code)
+        times = np.flatnonzero(outcomes & int(flags))
+        if len(times):
+            share = f"{len(times)} of {len(outcomes)} steps, first at step {times[0] + 1}, last at {times[-1] + 1}"
+            largest = np.max(np.nan_to_num(np.asarray(history.info.approximation_error), nan=np.inf))
+            extra = f"; the largest error was {largest:.2g} nats" if code is codes.INACCURATE else ""
+            yield Finding(code, f"in {share}{extra}.")
+        elif Outcome(outcome) & Outcome(int(flags)):
+            yield Finding(code, "before the steps of this history.")
