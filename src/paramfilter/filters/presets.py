@@ -13,6 +13,11 @@ from paramfilter.resampling import Resampling, Systematic
 from paramfilter.separability.analyse import nodes_for
 from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior
 
+DEFAULT_ISLANDS = 4
+FEWEST_ON_AN_ISLAND = 100
+"""Four islands cost nothing in error and keep the posterior sd right ten times longer; smaller ones are biased
+(docs/decisions/0013-proposals-and-islands.md)."""
+
 
 def sir_filter(
     model: StateSpaceModel,
@@ -43,7 +48,7 @@ def extended_parameter_filter(
     belief: Belief | None = None,
     proposal: Proposal | None = None,
     resampling: Resampling = Systematic(),
-    num_islands: int = 1,
+    num_islands: int | None = None,
 ) -> ParticleFilter:
     """Make the extended parameter filter: beliefs in a fixed separable basis, chosen for the model.
 
@@ -53,8 +58,11 @@ def extended_parameter_filter(
         belief: None chooses (see `choose_belief`) and prints the choice, which stands in `filter.belief`.
         proposal: None chooses (see `choose_proposal`) and prints the choice, which stands in `filter.proposal`.
         resampling: When and how particles are resampled.
-        num_islands: Groups of particles that are never mixed.
+        num_islands: Groups of particles that are never mixed; None for `DEFAULT_ISLANDS` if there are particles enough.
     """
+    if num_islands is None:
+        is_enough = num_particles >= DEFAULT_ISLANDS * FEWEST_ON_AN_ISLAND and num_particles % DEFAULT_ISLANDS == 0
+        num_islands = DEFAULT_ISLANDS if is_enough else 1
     if belief is None:
         belief, reason = choose_belief(model)
         print(f"{model.name}: {belief} ({reason}; pass belief=... for another)")
