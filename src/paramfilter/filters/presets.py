@@ -15,7 +15,7 @@ from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior
 
 DEFAULT_ISLANDS = 4
 FEWEST_ON_AN_ISLAND = 100
-"""Four islands cost nothing in error and keep the posterior sd right ten times longer; smaller ones are biased
+"""Four islands keep the posterior sd right to t = 10 N, at no cost in error; smaller ones are biased
 (docs/decisions/0013-proposals-and-islands.md)."""
 
 
