@@ -1,8 +1,8 @@
 """How right, how honest and how costly each belief is: `python -m benchmarks.beliefs [gibbs|filters|honesty|cost] ...`.
 
 - **gibbs**: the belief given the true states, against the exact density of theta (see `gibbs`), 20 data sets, float64.
-- **filters**: the whole filter with its default parts, N = 1000, against trusted posteriors (see `references`), 10 data
-  sets, float32.
+- **filters**: the whole filter with the chosen belief, the bootstrap and one island, N = 1000, against trusted
+  posteriors (see `references`), 10 data sets, float32.
 - **honesty**: the error that a belief reports against its true one, over many models, settings and lengths.
 - **cost**: an update and a draw against the bare evaluation of the user's log density at as many points, in one run.
 
@@ -48,6 +48,7 @@ from paramfilter.models import (
     stochastic_volatility,
     theta_logistic,
 )
+from paramfilter.proposals import Bootstrap
 from paramfilter.separability.dependence import ThetaFactors
 
 RESULTS = Path(__file__).parent / "results"
@@ -155,12 +156,12 @@ def _gibbs_row(name: str, kind: Belief, model: pf.StateSpaceModel, paths: list, 
 
 
 def filter_table(names: list[str] | None = None) -> dict:
-    """Judge whole filters with default parts, in the precision that is on (JAX_ENABLE_X64)."""
+    """Judge whole filters in the precision that is on (JAX_ENABLE_X64)."""
     for name in names or [*PROBLEMS, GUIDED]:
         jax.clear_caches()
-        parts = {"proposal": NearObservation()} if name == GUIDED else {}
+        proposal = NearObservation() if name == GUIDED else Bootstrap()
         problem = PROBLEMS["cauchy_ar1" if name == GUIDED else name]
-        filter = pf.extended_parameter_filter(problem.model(), NUM_PARTICLES, **parts)
+        filter = pf.extended_parameter_filter(problem.model(), NUM_PARTICLES, proposal=proposal, num_islands=1)
         trusted = references.load(problem.name)
         runs = []
         for seed in SEEDS:

@@ -30,22 +30,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
-from numpyro.distributions import biject_to, constraints
 from numpyro.infer import MCMC, NUTS
 
 import paramfilter as pf
+from benchmarks.answers import Answer, lists, worst
+from benchmarks.importance import Stretch, importance_sample
 from benchmarks.problems import PROBLEMS, SEEDS, Problem, data
-from paramfilter.references import problem as reference_problem
 from paramfilter.references import theta_grid
-from paramfilter.references.forward_filter import UNRESOLVED, forward_filter
 from paramfilter.types import KeyArray
 
 RESULTS = Path(__file__).parent / "results" / "references"
@@ -53,9 +50,6 @@ NUM_CHAINS = 4
 CHECKED_SEEDS = (0,)
 """Data sets whose quadrature is repeated with all spacings halved: five minutes for `star`."""
 NO_MONTE_CARLO = {"standard_error_of_mean": 0.0, "split_rhat": None}
-Answer = dict[str, Any]
-"""What is written for one data set: `mean` and `sd` of each parameter, `standard_error_of_mean` and `split_rhat`, the
-worst over the parameters, `method`, `seconds`, and what each method knows besides."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -232,14 +226,6 @@ def summary(draws: Draws) -> Answer:
     }
 
 
-def worst(values: dict[str, np.ndarray]) -> float:
-    return float(max(np.max(value) for value in values.values()))
-
-
-def lists(values: dict[str, np.ndarray]) -> dict[str, Any]:
-    return {name: np.asarray(value).tolist() for name, value in values.items()}
-
-
 def by_kalman_and_nuts(model: pf.StateSpaceModel, ys: np.ndarray, seed: int) -> Answer:
     """Sample theta under the exact likelihood of a linear-Gaussian model."""
 
@@ -293,10 +279,6 @@ def around_level(ys: np.ndarray) -> Layout:
     return lambda theta, e: (level + theta["sigma"] * e, len(e) * jnp.log(theta["sigma"]))
 
 
-Stretch = Callable[[dict[str, Array], int], Float[Array, ""]]
-"""From theta and T to the width of theta's first coordinate given the others, which alone it may depend on."""
-
-
 def width_of_level(theta: dict[str, Array], num_steps: int) -> Float[Array, ""]:
     """Return the sd of mu given phi, sigma and states known exactly: as phi nears 1 it grows to that of the prior.
 
@@ -324,7 +306,8 @@ def by_importance(
         log_density = joint_log_density(model, ys, layout_of(ys))
         draws = nuts(model, log_density, start, key_run, num_warmup=600, num_draws=750, acceptance=0.9)
         check = {"method": "NUTS on theta and states", **summary(draws)}
-        answer = importance_sample(key_weigh, model, ys, draws, *state_range(ys), stretch)
+        centres = draws.z.reshape(-1, draws.z.shape[-1])
+        answer = importance_sample(key_weigh, model, ys, centres, *state_range(ys), stretch)
         return {**answer, "split_rhat": check["split_rhat"], "check": {**check, **difference(answer, check)}}
 
     return method
@@ -344,97 +327,6 @@ def joint_log_density(
         return model.parameters.log_prior(at["z"]) + log_volume + first + jnp.sum(moves) + jnp.sum(looks)
 
     return log_density
-
-
-NUM_STATE_POINTS = 256
-NUM_CENTRES = 1000
-ROUNDS = (1000, 3000)
-"""Weighted draws of each round. The first corrects NUTS, which may be short of tails; the second is what counts."""
-FLATTENING = 0.6
-"""The last round's centres are draws from posterior^0.6, so that tails are seen."""
-KERNEL_SCALE = 0.5
-"""Of a kernel around a centre, in sds of all centres."""
-KERNEL_FREEDOM = 4.0
-"""Of a t distribution: its tails are heavier than the posterior's, so that no weight is large."""
-
-
-def importance_sample(
-    key: KeyArray, model: pf.StateSpaceModel, ys: np.ndarray, draws: Draws, low: float, high: float, stretch: Stretch
-) -> Answer:
-    """Weigh draws of theta by prior and grid-filter likelihood; they come from kernels around centres."""
-    asked = reference_problem.Problem(model, jnp.asarray(ys), None, None, len(ys), 1, lambda x: x[0])
-    s = jnp.linspace(low, high, NUM_STATE_POINTS)
-
-    def score(z):
-        found = forward_filter(asked, biject_to(constraints.real), s, z)
-        return model.parameters.log_prior(z) + found.log_likelihood, found.edges, found.excess
-
-    def width(z):
-        return stretch(model.parameters.constrain(z), len(ys))
-
-    score_all = jax.jit(lambda zs: jax.lax.map(score, zs))
-    key_first, key_last = jax.random.split(key)
-    centres = jnp.asarray(draws.z.reshape(-1, draws.z.shape[-1]))
-    first, log_proposal = kernel_mixture(
-        key_first, centres, jnp.full(len(centres), 1.0 / len(centres)), width, ROUNDS[0]
-    )
-    log_target = score_all(first)[0]
-    flattened = normalised(FLATTENING * log_target - log_proposal)
-    pool, log_proposal = kernel_mixture(key_last, first, flattened, width, ROUNDS[1])
-    log_target, edges, excess = score_all(pool)
-    weights = np.asarray(normalised(log_target - log_proposal))
-    theta = {name: np.asarray(values) for name, values in jax.vmap(model.parameters.constrain)(pool).items()}
-    mean = {name: weights @ values for name, values in theta.items()}
-    sd = {name: np.sqrt(weights @ (values - mean[name]) ** 2) for name, values in theta.items()}
-    # the delta method for ratios of sums
-    scaled = {name: (theta[name] - mean[name]) / sd[name] for name in theta}
-    errors = {name: np.sqrt(weights**2 @ values**2) for name, values in scaled.items()}
-    sd_errors = {name: 0.5 * np.sqrt(weights**2 @ (values**2 - 1) ** 2) for name, values in scaled.items()}
-    return {
-        "method": "importance sampling, forward filter on a grid of the state",
-        "mean": lists(mean),
-        "sd": lists(sd),
-        "standard_error_of_mean": worst(errors),
-        "standard_error_of_log_sd": worst(sd_errors),
-        "effective_draws": float(1.0 / np.sum(weights**2)),
-        "largest_weight": float(np.max(weights)),
-        "density_at_edges": float(weights @ np.max(np.asarray(edges), axis=1)),
-        "unresolved_share": float(np.sum(weights[np.asarray(excess) > UNRESOLVED])),
-    }
-
-
-def normalised(log_weights: Float[Array, " draw"]) -> Float[Array, " draw"]:
-    return jax.nn.softmax(jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights))
-
-
-def kernel_mixture(
-    key: KeyArray,
-    pool: Float[Array, "draw param"],
-    weights: Float[Array, " draw"],
-    width: Callable[[Float[Array, " param"]], Float[Array, ""]],
-    num: int,
-) -> tuple[Float[Array, "num param"], Float[Array, " num"]]:
-    """Draw from t kernels around weighted points; return the draws and their log density up to a constant.
-
-    The kernels live in coordinates whose first is divided by its width given the others.
-    """
-    key_centre, key_pick, key_move, key_tail = jax.random.split(key, 4)
-    middle, widths = weights @ pool[:, 0], jax.vmap(width)(pool)
-    pool = pool.at[:, 0].set((pool[:, 0] - middle) / widths)
-    centres = jax.random.choice(key_centre, pool, (NUM_CENTRES,), p=weights)
-    factor = KERNEL_SCALE * jnp.linalg.cholesky(jnp.cov(pool, rowvar=False, aweights=weights))
-    dimension = pool.shape[1]
-    tails = jnp.sqrt(KERNEL_FREEDOM / (2.0 * jax.random.gamma(key_tail, KERNEL_FREEDOM / 2.0, (num, 1))))
-    steps = jax.random.normal(key_move, (num, dimension)) * tails
-    drawn = jax.random.choice(key_pick, centres, (num,)) + steps @ factor.T
-
-    def log_density(w):
-        distances = jnp.sum(jax.scipy.linalg.solve_triangular(factor, (w - centres).T, lower=True) ** 2, axis=0)
-        return logsumexp(-0.5 * (KERNEL_FREEDOM + dimension) * jnp.log1p(distances / KERNEL_FREEDOM))
-
-    widths = jax.vmap(width)(drawn)
-    z = drawn.at[:, 0].set(middle + drawn[:, 0] * widths)
-    return z, jax.lax.map(log_density, drawn) - jnp.log(widths)
 
 
 def difference(answer: Answer, other: Answer) -> Answer:

@@ -13,14 +13,14 @@ import paramfilter as pf
 from experiments.judging import Score, judge, last_state, score, write_results
 from paramfilter.models.sin import TRUTH
 
-PAPER_LOOP = {"resampling": pf.resampling.Multinomial()}
+PAPER_LOOP = {"proposal": pf.proposals.Bootstrap(), "resampling": pf.resampling.Multinomial()}
 
 
 def make_filters(model: pf.StateSpaceModel, num_particles: int) -> dict[str, pf.ParticleFilter]:
     """Return the paper's filter and the one it is compared with."""
     belief = pf.beliefs.TaylorOfMean(order=7, center=0.0)
     return {
-        "extended parameter filter": pf.extended_parameter_filter(model, num_particles, belief=belief, **PAPER_LOOP),
+        "extended parameter filter": pf.ParticleFilter(model, num_particles, belief, **PAPER_LOOP),
         "sir": pf.sir_filter(model, num_particles, **PAPER_LOOP),
     }
 

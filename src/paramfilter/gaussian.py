@@ -75,6 +75,13 @@ def gaussian_of(tree: distributions.DistributionTree) -> Gaussian | None:
     return Gaussian(mean, block_diag(*scales))
 
 
+def known_gaussian(tree: distributions.DistributionTree) -> Gaussian:
+    """Return the joint Gaussian of a tree that was found to be one when a part was bound to its model."""
+    found = gaussian_of(tree)
+    assert found is not None
+    return found
+
+
 def _leaf_gaussian(leaf: Any) -> Gaussian | None:
     inner = distributions.components(leaf)
     family: Any = inner.base_dist if isinstance(inner, dist.ExpandedDistribution) else inner

@@ -45,5 +45,15 @@ def solve_upper(upper: Float[Array, "row row"], right: Float[Array, "row ..."]) 
     return solve_lower(upper[::-1, ::-1], right[::-1])[::-1]
 
 
+def inverse_of_lower(lower: Float[Array, "row row"]) -> Float[Array, "row row"]:
+    """Return the inverse of a lower triangular matrix, row by row."""
+    size = lower.shape[0]
+    inverse = jnp.zeros_like(lower)
+    for row in range(size):
+        unit = jnp.zeros(size, lower.dtype).at[row].set(1.0)
+        inverse = inverse.at[row].set((unit - lower[row] @ inverse) / lower[row, row])
+    return inverse
+
+
 def _dot(first: list, second: list):
     return sum((a * b for a, b in zip(first, second, strict=False)), start=0.0)

@@ -14,6 +14,7 @@ absorbed into, drawn from, evaluated and summarised; and an approximate one says
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -22,7 +23,10 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from paramfilter.model import Datum, StateSpaceModel
 from paramfilter.outcome import Outcome
+from paramfilter.parameters import Parameters
+from paramfilter.separability.dependence import ThetaFactors
 from paramfilter.types import Inputs, KeyArray, State
+from paramfilter.weights import weighted_mean_and_variance
 
 Statistic = PyTree
 Shared = PyTree
@@ -44,6 +48,15 @@ class Moments:
 
     mean: dict[str, Array]
     variance: dict[str, Array]
+
+    @classmethod
+    def of_points(
+        cls, parameters: Parameters, z: Float[Array, "point param"], log_weights: Float[Array, " point"]
+    ) -> Moments:
+        """Return the moments of weighted points, given in unconstrained coordinates."""
+        thetas = jax.vmap(parameters.constrain)(z)
+        pairs = {name: weighted_mean_and_variance(log_weights, values) for name, values in thetas.items()}
+        return cls(*({name: pair[part] for name, pair in pairs.items()} for part in (0, 1)))
 
 
 @jax.tree_util.register_dataclass
@@ -133,6 +146,24 @@ class BoundBelief(abc.ABC):
     def start_shared(self, z: Float[Array, "particle param"]) -> Shared:
         """Return what particles drawn from the prior have in common."""
         return None
+
+
+class LikelihoodBelief(BoundBelief):
+    """A belief that learns from a datum's log likelihood as a function of z, wherever that comes from."""
+
+    factors: ThetaFactors
+
+    @abc.abstractmethod
+    def learn(self, statistic: Statistic, log_likelihood: Callable[[Float[Array, " param"]], Array]) -> Statistic:
+        """Take a log likelihood in."""
+
+    def absorb_initial(self, shared, statistic, x, inputs):
+        if not self.factors.depends.initial:
+            return statistic
+        return self.learn(statistic, lambda z: self.factors.initial(z, x, inputs))
+
+    def absorb(self, shared, statistic, datum):
+        return self.learn(statistic, lambda z: self.factors.step(datum, z))
 
 
 def no_outcome() -> Int[Array, ""]:

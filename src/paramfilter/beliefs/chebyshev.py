@@ -33,7 +33,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from paramfilter.beliefs.accuracy import CheckPoints, error_over_bulk
-from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, LikelihoodBelief, Moments
 from paramfilter.beliefs.coordinates import coordinates_for
 from paramfilter.beliefs.window import DEPTH, Window, plain_window, wanted_window
 from paramfilter.errors import BeliefError
@@ -49,7 +49,6 @@ from paramfilter.polynomials import (
 )
 from paramfilter.separability.dependence import ThetaFactors
 from paramfilter.theta_samplers import tabulate_values
-from paramfilter.weights import weighted_mean_and_variance
 
 DEFAULT_NODES = {1: 33, 2: 8}
 """Points a coordinate, by the number of coordinates."""
@@ -112,7 +111,7 @@ class WindowedValues:
 
 
 @dataclass(frozen=True, eq=False)
-class BoundChebyshev(BoundBelief):
+class BoundChebyshev(LikelihoodBelief):
     """The belief, fitted to a model."""
 
     model: StateSpaceModel
@@ -125,14 +124,6 @@ class BoundChebyshev(BoundBelief):
         return WindowedValues(
             plain_window(*self.first_window), jnp.zeros(self.num_nodes), jnp.zeros(self._checks.size), jnp.zeros(())
         )
-
-    def absorb_initial(self, shared, statistic, x, inputs):
-        if not self.factors.depends.initial:
-            return statistic
-        return self._absorb(statistic, lambda z: self.factors.initial(z, x, inputs))
-
-    def absorb(self, shared, statistic, datum):
-        return self._absorb(statistic, lambda z: self.factors.step(datum, z))
 
     def draw(self, key, shared, statistic, previous):
         window = statistic.window
@@ -155,11 +146,8 @@ class BoundChebyshev(BoundBelief):
         return Draw(window.to_z(u), flags.astype(jnp.int32))
 
     def moments(self, shared, statistic, z):
-        points = self._grid_points(statistic.window)
-        thetas = jax.vmap(self.model.parameters.constrain)(points)
         log_weights = jnp.ravel(self._on_grid(statistic))
-        pairs = {name: weighted_mean_and_variance(log_weights, values) for name, values in thetas.items()}
-        return Moments(*({name: pair[part] for name, pair in pairs.items()} for part in (0, 1)))
+        return Moments.of_points(self.model.parameters, self._grid_points(statistic.window), log_weights)
 
     def log_prob(self, shared, statistic, z):
         spacing = 2.0 / (self._num_grid_points - 1)
@@ -176,7 +164,9 @@ class BoundChebyshev(BoundBelief):
         log_density = jax.vmap(lambda u: self._at(self._with_prior(statistic), u))(places)
         return error_over_bulk(statistic.misses, log_density)
 
-    def _absorb(self, statistic: WindowedValues, log_likelihood: Callable) -> WindowedValues:
+    def learn(self, statistic: WindowedValues, log_likelihood: Callable) -> WindowedValues:
+        """Take a log likelihood in, on a window that resolves it."""
+
         def look(candidate: WindowedValues):
             """Evaluate the datum at the window's points, and see which window the new belief wants."""
             terms = _floored(jax.vmap(log_likelihood)(self._node_points(candidate.window))).reshape(self.num_nodes)

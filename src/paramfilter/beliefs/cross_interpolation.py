@@ -78,7 +78,8 @@ class Caution:
         shrink: Pivots are renewed when the spread has shrunk to this fraction along some direction,
         drift: or its centre has moved by this many of its former standard deviations.
         largest_weights: A theta with a larger sum of |P_k| is extrapolated rather than interpolated: density zero as
-        well. moderate_weights: The same sum, below which a theta may become a pivot.
+            well.
+        moderate_weights: The same sum, below which a theta may become a pivot.
     """
 
     wide_spreads: tuple[float, ...]
@@ -107,8 +108,9 @@ class CrossInterpolation(Belief):
     """Values of the log density at pivots found by a cross decomposition, for any number of parameters.
 
     Args:
-        num_pivots: K; None for the numerical rank of the model, up to 60 for three parameters or fewer and 120 for
-        more. sampler: How theta is drawn; None for an independence move and two random-walk moves.
+        num_pivots: K; None for the numerical rank of the model, up to 60 for three parameters or fewer and 96 for
+            more.
+        sampler: How theta is drawn; None for an independence move and two random-walk moves.
     """
 
     num_pivots: int | None = None

@@ -33,7 +33,6 @@ from paramfilter.outcome import Outcome
 from paramfilter.polynomials import MonomialBasis
 from paramfilter.theta_samplers import InverseCdf, Region, ThetaSampler
 from paramfilter.types import Inputs, State
-from paramfilter.weights import weighted_mean_and_variance
 
 TAIL_RADIUS = 1e5
 """How far out, in prior spreads, the leading behaviour is read off."""
@@ -130,9 +129,7 @@ class LogPolynomial(BoundBelief):
 
     def moments(self, shared, statistic, z):
         nodes, log_weights, _ = self._quadrature(shared, statistic.value)
-        thetas = jax.vmap(self.model.parameters.constrain)(nodes)
-        pairs = {name: weighted_mean_and_variance(log_weights, values) for name, values in thetas.items()}
-        return Moments(*({name: pair[part] for name, pair in pairs.items()} for part in (0, 1)))
+        return Moments.of_points(self.model.parameters, nodes, log_weights)
 
     def log_prob(self, shared, statistic, z):
         _, _, log_normaliser = self._quadrature(shared, statistic.value)

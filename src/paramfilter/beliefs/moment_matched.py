@@ -48,7 +48,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from paramfilter.beliefs.accuracy import REACH, error_over_bulk
-from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments, no_outcome
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, LikelihoodBelief, Moments, no_outcome
 from paramfilter.errors import BeliefError
 from paramfilter.gaussian import gaussian_of
 from paramfilter.model import StateSpaceModel
@@ -125,7 +125,7 @@ class AssumedGaussian:
 
 
 @dataclass(frozen=True, eq=False)
-class BoundMomentMatched(BoundBelief):
+class BoundMomentMatched(LikelihoodBelief):
     """The belief, fitted to a model.
 
     Args:
@@ -148,23 +148,13 @@ class BoundMomentMatched(BoundBelief):
         misses = _log_standard(places) - jax.vmap(self.model.parameters.log_prior)(mean + places @ factor.T)
         return AssumedGaussian(mean, factor, _bounded(misses))
 
-    def absorb_initial(self, shared, statistic, x, inputs):
-        if not self.factors.depends.initial:
-            return statistic
-        return self._absorb(statistic, lambda z: self.factors.initial(z, x, inputs))
-
-    def absorb(self, shared, statistic, datum):
-        return self._absorb(statistic, lambda z: self.factors.step(datum, z))
-
     def draw(self, key, shared, statistic, previous):
         normals = jax.random.normal(key, previous.shape, previous.dtype)
         return Draw(statistic.mean + statistic.factor @ normals, no_outcome())
 
     def moments(self, shared, statistic, z):
         nodes, weights = self._nodes(statistic)
-        thetas = jax.vmap(self.model.parameters.constrain)(nodes)
-        pairs = {name: weighted_mean_and_variance(jnp.log(weights), values) for name, values in thetas.items()}
-        return Moments(*({name: pair[part] for name, pair in pairs.items()} for part in (0, 1)))
+        return Moments.of_points(self.model.parameters, nodes, jnp.log(weights))
 
     def log_prob(self, shared, statistic, z):
         standard = solve_lower(statistic.factor, z - statistic.mean)
@@ -174,7 +164,7 @@ class BoundMomentMatched(BoundBelief):
     def approximation_error(self, shared, statistic):
         return error_over_bulk(statistic.misses, jnp.log(jnp.asarray(self._checks.weights, statistic.misses.dtype)))
 
-    def _absorb(self, statistic: AssumedGaussian, log_likelihood: Callable) -> AssumedGaussian:
+    def learn(self, statistic: AssumedGaussian, log_likelihood: Callable) -> AssumedGaussian:
         """Take a datum in, whole or by parts."""
 
         def look(before: AssumedGaussian):

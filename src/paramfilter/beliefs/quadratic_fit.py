@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from paramfilter.beliefs.spread import Spread, quasi_random_normals
+from paramfilter.small_matrices import inverse_of_lower
 
 POINTS_PER_COEFFICIENT = 3
 
@@ -99,7 +100,7 @@ class QuadraticFit:
         upper = jnp.zeros((dimension, dimension), slope.dtype).at[rows, columns].set(-coefficients[1 + dimension :])
         precision = upper + upper.T
         lower = lifted_cholesky(precision)
-        inverse = _inverse_of_lower(lower)
+        inverse = inverse_of_lower(lower)
         mean = jnp.clip(inverse.T @ (inverse @ slope), -FARTHEST_MEAN, FARTHEST_MEAN)
         return (
             self.spread.from_standard(mean),
@@ -124,15 +125,6 @@ def lifted_cholesky(matrix: Float[Array, "param param"]) -> Float[Array, "param 
         values = jnp.where(is_sound, rest / root, 0.0).at[column].set(root)
         lower = lower.at[:, column].set(jnp.where(np.arange(dimension) >= column, values, 0.0))
     return lower
-
-
-def _inverse_of_lower(lower: Float[Array, "param param"]) -> Float[Array, "param param"]:
-    dimension = lower.shape[0]
-    inverse = jnp.zeros_like(lower)
-    for row in range(dimension):
-        unit = jnp.zeros(dimension, lower.dtype).at[row].set(1.0)
-        inverse = inverse.at[row].set((unit - lower[row] @ inverse) / lower[row, row])
-    return inverse
 
 
 @lru_cache(maxsize=32)

@@ -1,4 +1,4 @@
-"""What a filter notices about itself while it runs, at a small share of a step's cost."""
+"""What a filter notices about itself while it runs."""
 
 from __future__ import annotations
 

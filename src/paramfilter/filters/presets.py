@@ -5,12 +5,12 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from paramfilter.beliefs import Belief, Chebyshev, Conjugate, CrossInterpolation, MomentMatched, PointMass
-from paramfilter.errors import BeliefError, ProposalError
+from paramfilter.errors import ProposalError
 from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.model import StateSpaceModel
 from paramfilter.proposals import Bootstrap, GaussianProduct, Guided, LookAhead, Proposal
 from paramfilter.resampling import Resampling, Systematic
-from paramfilter.separability.analyse import nodes_for
+from paramfilter.separability.analyse import interpolation_for, why_not_conjugate
 from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior
 
 DEFAULT_ISLANDS = 4
@@ -89,18 +89,16 @@ def choose_belief(model: StateSpaceModel) -> tuple[Belief, str]:
     `Conjugate` where the model is conjugate; `Chebyshev` for one coordinate, with as many nodes as the model asks for;
     else `CrossInterpolation`, which is exact where the model is separable. `separability.analyse` tells more.
     """
-    try:
-        Conjugate().bind(model)
+    if why_not_conjugate(model) is None:
         return Conjugate(), "the model is conjugate, so this is exact"
-    except BeliefError:
-        pass
-    if model.parameters.dimension == 1:
-        num_nodes, error = nodes_for(model)
-        return Chebyshev(num_nodes), f"interpolation error {error:.0e} nats a datum over the prior's bulk"
-    cross = cross_of_prior(model)
-    if cross.exact_rank is not None:
-        return CrossInterpolation(), f"exactly separable with {cross.exact_rank} numbers"
-    reason = f"{cross.size} pivots, error {cross.residual:.0e} nats a datum over the prior's bulk"
+    advice = interpolation_for(model)
+    error = f"error {advice.error_per_datum:.0e} nats a datum over the prior's bulk"
+    if advice.belief == "Chebyshev":
+        return Chebyshev(advice.num_values), f"interpolation {error}"
+    exact_rank = cross_of_prior(model).exact_rank
+    if exact_rank is not None:
+        return CrossInterpolation(), f"exactly separable with {exact_rank} numbers"
+    reason = f"{advice.num_values} pivots, {error}"
     if jnp.result_type(float) == jnp.float32 and model.parameters.dimension > FEW_PARAMETERS:
         reason += "; float32 is too coarse for it, call jax.config.update('jax_enable_x64', True) first"
     return CrossInterpolation(), reason

@@ -21,11 +21,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from paramfilter import distributions
-from paramfilter.gaussian import Gaussian, gaussian_of
+from paramfilter.gaussian import Gaussian, gaussian_of, known_gaussian
 from paramfilter.model import StateSpaceModel
 from paramfilter.proposals.base import BoundProposal, Move
 from paramfilter.separability.dependence import probe_data
-from paramfilter.small_matrices import cholesky, solve_lower, solve_upper
+from paramfilter.small_matrices import cholesky, inverse_of_lower, solve_lower
 
 TOLERANCE = 1e-8
 """Relative change, in float64, below which a slope is taken to be constant."""
@@ -49,7 +49,7 @@ class GaussianProduct(BoundProposal):
     takes_blur: bool = True
 
     def plan(self, theta, x_prev, y, inputs, blur=None):
-        moved = _gaussian(self.model.transition(theta, x_prev, inputs))
+        moved = known_gaussian(self.model.transition(theta, x_prev, inputs))
         if blur is not None:
             moved = Gaussian(moved.mean, cholesky(moved.covariance + blur @ blur.T))
         seen, slope = _seen_from(self.model, theta, x_prev, moved.mean, inputs)
@@ -78,7 +78,7 @@ def condition(moved: Gaussian, seen: Gaussian, slope: Float[Array, "obs state"],
         - 0.5 * (jnp.sum(residual**2) - jnp.sum(pull**2))
         - jnp.sum(jnp.log(jnp.diagonal(root)))
     )
-    inverse = solve_upper(root.T, jnp.eye(len(moved.mean), dtype=spread.dtype))
+    inverse = inverse_of_lower(root).T
     return GaussianPlan(moved.mean + scale @ (inverse @ pull), scale @ inverse, log_predictive)
 
 
@@ -121,17 +121,11 @@ class _NotGaussianError(Exception):
     """A law is not Gaussian; raised while tracing."""
 
 
-def _gaussian(tree) -> Gaussian:
-    found = gaussian_of(tree)
-    assert found is not None  # checked by is_gaussian_product
-    return found
-
-
 def _seen_from(model, theta, x_prev, point, inputs) -> tuple[Gaussian, Float[Array, "obs state"]]:
     """Return the law of y at one state, and the slope of its mean there."""
     _, unravel = ravel_pytree(x_prev)
 
     def law(flat):
-        return _gaussian(model.observation(theta, unravel(flat), inputs))
+        return known_gaussian(model.observation(theta, unravel(flat), inputs))
 
     return law(point), jax.jacfwd(lambda flat: law(flat).mean)(point)

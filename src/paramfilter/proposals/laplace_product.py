@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ from paramfilter.gaussian import gaussian_of
 from paramfilter.model import StateSpaceModel
 from paramfilter.proposals.base import BoundProposal, Move
 from paramfilter.separability.dependence import probe_data
-from paramfilter.small_matrices import cholesky, solve_lower, solve_upper
+from paramfilter.small_matrices import cholesky, inverse_of_lower, solve_lower, solve_upper
 
 NUM_CLIMBS = 3
 """Newton steps."""
@@ -76,8 +77,7 @@ class LaplaceProduct(BoundProposal):
         centers, factors = (jnp.stack(part) for part in zip(*peaks, strict=True))
         sizes = jax.vmap(lambda factor: jnp.sum(jnp.log(jnp.abs(jnp.diagonal(factor)))))(factors)
         masses = jax.vmap(product)(centers) + sizes + 0.5 * len(start) * jnp.log(2 * jnp.pi)
-        is_seen = _is_seen(y)
-        is_good = jnp.isfinite(masses) & jnp.all(jnp.isfinite(factors), axis=(1, 2)) & is_seen
+        is_good = jnp.isfinite(masses) & jnp.all(jnp.isfinite(factors), axis=(1, 2)) & _is_seen(y)
         masses = jnp.where(is_good, masses, -jnp.inf)
         has_some = jnp.any(is_good)
         shares = jnp.where(is_good, jnp.maximum(jax.nn.softmax(jnp.where(has_some, masses, 0.0)), LEAST_SHARE), 0.0)
@@ -110,6 +110,7 @@ class LaplaceProduct(BoundProposal):
         return Move(unravel(x), log_transition + log_observation - log_proposal)
 
 
+@lru_cache(maxsize=64)  # models are compared by identity
 def laplace_product(model: StateSpaceModel) -> LaplaceProduct:
     """Fit the proposal to a model, or raise `ProposalError`."""
     z, data = probe_data(model)
@@ -166,8 +167,7 @@ def _climb(
         return jnp.where(values[best] > value, tries[best], point), jnp.maximum(values[best], value)
 
     point, _ = jax.lax.fori_loop(0, NUM_CLIMBS, step, (start, log_density(start)))
-    root = curvature_root(point)
-    return point, solve_upper(root.T, jnp.eye(len(point), dtype=point.dtype))
+    return point, inverse_of_lower(curvature_root(point)).T
 
 
 def _log_student(x, center, factor):

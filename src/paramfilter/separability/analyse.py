@@ -4,8 +4,9 @@ Everything is found by trying the model's own log densities, in float64, at data
 
 - a parameter that changes nothing cannot be taught by data;
 - parameters i and j with l(z + e_i + e_j) - l(z + e_i) - l(z + e_j) + l(z) = 0 everywhere are independent given the
-states; - a finite rank of the matrix of log densities is the size of an exact statistic (see `cross`); - conjugacy is
-read off the Gaussians of the model (see `linear_structure`).
+  states;
+- a finite rank of the matrix of log densities is the size of an exact statistic (see `cross`);
+- conjugacy is read off the Gaussians of the model (see `linear_structure`).
 
 >>> import jax.numpy as jnp, numpyro.distributions as dist
 >>> from paramfilter.models import sin
@@ -96,16 +97,9 @@ def analyse(model: StateSpaceModel) -> Report:
     moves = _moves(model)
     names = _coordinate_names(model)
     silent = [names[i] for i in range(len(names)) if not moves.matters[i]]
-    reason = _why_not_conjugate(model)
+    reason = why_not_conjugate(model)
     cross = cross_of_prior(model)
-    if reason is None:
-        recommended, num_values, error = "Conjugate", cross.size, 0.0
-    elif len(names) == 1 and cross.exact_rank is None:
-        recommended = "Chebyshev"
-        num_values, error = nodes_for(model)
-    else:
-        recommended, num_values = "CrossInterpolation", cross.size
-        error = cross.residual
+    advice = Advice("Conjugate", cross.size, 0.0) if reason is None else interpolation_for(model)
     return Report(
         model=model.name,
         num_coordinates=len(names),
@@ -114,10 +108,27 @@ def analyse(model: StateSpaceModel) -> Report:
         conjugate=reason is None,
         not_conjugate_because=reason or "",
         exact_rank=cross.exact_rank,
-        num_values=num_values,
-        error_per_datum=error,
-        recommended=recommended,
+        num_values=advice.num_values,
+        error_per_datum=advice.error_per_datum,
+        recommended=advice.belief,
     )
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The name of a belief, how many numbers it keeps, and its error in nats a datum over the prior's bulk."""
+
+    belief: str
+    num_values: int
+    error_per_datum: float
+
+
+def interpolation_for(model: StateSpaceModel) -> Advice:
+    """Return the interpolating belief for a model that is not conjugate."""
+    if model.parameters.dimension == 1:
+        return Advice("Chebyshev", *nodes_for(model))
+    cross = cross_of_prior(model)
+    return Advice("CrossInterpolation", cross.size, cross.residual)
 
 
 def nodes_for(model: StateSpaceModel) -> tuple[int, float]:
@@ -201,7 +212,8 @@ def _coordinate_names(model: StateSpaceModel) -> list[str]:
     return [name for name in model.parameters.names for _ in range(slices[name].stop - slices[name].start)]
 
 
-def _why_not_conjugate(model: StateSpaceModel) -> str | None:
+def why_not_conjugate(model: StateSpaceModel) -> str | None:
+    """Return the reason why a model is not conjugate, or None if it is."""
     try:
         linear_structure(model)
     except BeliefError as error:

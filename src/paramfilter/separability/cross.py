@@ -143,8 +143,7 @@ class PriorCross:
         data: All simulated data.
         spread: Mean and Cholesky factor of the prior's draws.
         residuals: What the first K pivots leave, in nats (rms over data, of the worst theta; where a theta is so
-        unlikely
-            that its log densities are beyond `TYPICAL_NATS`, in units of that many).
+            unlikely that its log densities are beyond `TYPICAL_NATS`, in units of that many).
         exact_rank: The size of the sufficient statistic, or None if the model has none of moderate size.
     """
 

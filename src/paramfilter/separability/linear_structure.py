@@ -25,7 +25,7 @@ from jaxtyping import Array, Float
 
 from paramfilter import distributions
 from paramfilter.errors import BeliefError
-from paramfilter.gaussian import Gaussian, gaussian_of
+from paramfilter.gaussian import Gaussian, gaussian_of, known_gaussian
 from paramfilter.model import Datum, StateSpaceModel
 from paramfilter.separability.dependence import Dependence, dependence_of, probe_data
 from paramfilter.types import Inputs, State
@@ -47,7 +47,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class LinearStructure:
-    """A model as Gaussian linear regressions on its parameters."""
+    """A model as Gaussian linear regressions on its parameters; the first `num_moves` responses are the next state."""
 
     model: StateSpaceModel
     depends: Dependence
@@ -56,29 +56,19 @@ class LinearStructure:
     coefficient_covariance: np.ndarray
     shape: np.ndarray
     rate: np.ndarray
+    num_moves: int
 
     @property
     def coefficients_move_only_the_state(self) -> bool:
         """Whether coefficients enter the transition, and the observation does not depend on any of them."""
-        if not self.depends.transition:
-            return False
-        laws = jax.eval_shape(lambda z: self.transition_mean(z, *self._example()), jnp.asarray(self.coefficient_mean))
-        num_moves = laws.shape[0]
-        return any(block.coefficients for block in self.blocks) and not any(
-            block.coefficients and any(response >= num_moves for response in block.responses) for block in self.blocks
-        )
+        with_coefficients = [block for block in self.blocks if block.coefficients]
+        responses = [response for block in with_coefficients for response in block.responses]
+        has_any = self.num_moves > 0 and len(with_coefficients) > 0
+        return has_any and all(response < self.num_moves for response in responses)
 
     def transition_mean(self, z: Float[Array, " param"], x_prev: State, inputs: Inputs) -> Float[Array, " state"]:
         """Return the mean of the next state, laid out as one vector."""
-        theta = self.model.parameters.constrain(z)
-        gaussian = gaussian_of(self.model.transition(theta, x_prev, inputs))
-        assert gaussian is not None  # checked by _require_gaussians
-        return gaussian.mean
-
-    def _example(self) -> tuple[State, Inputs]:
-        inputs = self.model.example_inputs
-        theta = self.model.parameters.constrain(jnp.asarray(self.coefficient_mean, float))
-        return self.model.sample_initial(jax.random.key(0), theta, inputs), inputs
+        return known_gaussian(self.model.transition(self.model.parameters.constrain(z), x_prev, inputs)).mean
 
     def regression(self, datum: Datum) -> tuple[Float[Array, " response"], Float[Array, "response param"], Array]:
         """Return whitened residuals (at the prior mean, with unit unknown variances), whitened design, and the mask."""
@@ -106,7 +96,8 @@ def linear_structure(model: StateSpaceModel) -> LinearStructure:
         _require_gaussians(model, depends, z, data)
         touches, exponents, is_joint = _probe_structure(model, depends, priors.is_variance, z, data)
     blocks = _find_blocks(model, priors, touches, exponents, is_joint)
-    return LinearStructure(model, depends, blocks, priors.mean, priors.covariance, priors.shape, priors.rate)
+    num_moves = distributions.ravel(jax.tree.map(lambda leaf: leaf[0], data.x)).size if depends.transition else 0
+    return LinearStructure(model, depends, blocks, priors.mean, priors.covariance, priors.shape, priors.rate, num_moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +143,7 @@ def _laws(model, depends, z, datum):
 
 
 def _joint_gaussian(model, depends, z, datum) -> Gaussian:
-    joint = gaussian_of([law for _, law in _laws(model, depends, z, datum)])
-    assert joint is not None  # checked by _require_gaussians
-    return joint
+    return known_gaussian([law for _, law in _laws(model, depends, z, datum)])
 
 
 def _response_values(depends: Dependence, datum: Datum) -> Float[Array, " response"]:
