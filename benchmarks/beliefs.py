@@ -1,8 +1,8 @@
 """How right, how honest and how costly each belief is: `python -m benchmarks.beliefs [gibbs|filters|honesty|cost] ...`.
 
 - **gibbs**: the belief given the true states, against the exact density of theta (see `gibbs`), 20 data sets, float64.
-- **filters**: the whole filter with the chosen belief, the bootstrap and one island, N = 1000, against trusted
-  posteriors (see `references`), 10 data sets, float32.
+- **filters**: the whole filter with the chosen belief, N = 1000, with the paper's loop (bootstrap, one island) and with
+  the default parts, against trusted posteriors (see `references`), 10 data sets, float32.
 - **honesty**: the error that a belief reports against its true one, over many models, settings and lengths.
 - **cost**: an update and a draw against the bare evaluation of the user's log density at as many points, in one run.
 
@@ -29,7 +29,7 @@ from experiments.judging import last_state
 import paramfilter as pf
 from benchmarks import gibbs, references
 from benchmarks.near_observation import NearObservation
-from benchmarks.problems import PROBLEMS, SEEDS, data
+from benchmarks.problems import PROBLEMS, SEEDS, Problem, data
 from paramfilter.beliefs import (
     Belief,
     Chebyshev,
@@ -54,8 +54,10 @@ from paramfilter.separability.dependence import ThetaFactors
 RESULTS = Path(__file__).parent / "results"
 NUM_DATA_SETS = 20
 NUM_PARTICLES = 1000
-GUIDED = "cauchy_ar1, near the observation"
-"""The Cauchy problem once more, with a proposal that sees the data: what of the error is the proposal's."""
+NEAR = "cauchy_ar1, near the observation"
+"""The Cauchy problem once more, with a proposal made for it by hand."""
+
+PAPERS_LOOP = {"proposal": Bootstrap(), "num_islands": 1}
 
 
 @dataclass(frozen=True)
@@ -156,49 +158,62 @@ def _gibbs_row(name: str, kind: Belief, model: pf.StateSpaceModel, paths: list, 
 
 
 def filter_table(names: list[str] | None = None) -> dict:
-    """Judge whole filters in the precision that is on (JAX_ENABLE_X64)."""
-    for name in names or [*PROBLEMS, GUIDED]:
-        jax.clear_caches()
-        proposal = NearObservation() if name == GUIDED else Bootstrap()
-        problem = PROBLEMS["cauchy_ar1" if name == GUIDED else name]
-        filter = pf.extended_parameter_filter(problem.model(), NUM_PARTICLES, proposal=proposal, num_islands=1)
-        trusted = references.load(problem.name)
-        runs = []
-        for seed in SEEDS:
-            began = time.process_time()
-            state = last_state(filter, filter.init(jax.random.key(100 + seed)), data(problem, seed)[1])
-            posterior = filter.posterior(state)
-            mean, sd, right = posterior.mean(), posterior.sd(), trusted[str(seed)]
-            flat = lambda values, right=right: np.concatenate(
-                [np.ravel(np.asarray(values[key])) for key in right["mean"]]
-            )
-            errors = (flat(mean) - flat(right["mean"])) / flat(right["sd"])
-            runs.append(
-                {
-                    "seed": seed,
-                    "errors": np.round(errors, 4).tolist(),
-                    "absolute_errors": (flat(mean) - flat(right["mean"])).tolist(),
-                    "sd_ratios": np.round(flat(sd) / flat(right["sd"]), 4).tolist(),
-                    "approximation_error": float(posterior.approximation_error()),
-                    "outcome": int(state.outcome),
-                    "cpu_seconds": round(time.process_time() - began, 2),
-                }
-            )
-            print(name, json.dumps(runs[-1]), flush=True)
-        errors, ratios = np.array([run["errors"] for run in runs]), np.array([run["sd_ratios"] for run in runs])
-        row = {
-            "problem": problem.name,
-            "precision": str(jnp.result_type(float)),
-            "proposal": repr(filter.proposal),
-            "belief": repr(filter.belief),
-            "num_steps": problem.num_steps,
-            "parameters": _flat_names(trusted["0"]["mean"]),
-            "rms_error": np.round(np.sqrt(np.mean(errors**2, axis=0)), 4).tolist(),
-            "median_sd_ratio": np.round(np.median(ratios, axis=0), 4).tolist(),
-            "runs": runs,
-        }
-        _put("beliefs_filters", {"particles": NUM_PARTICLES}, row, ("problem", "precision", "proposal"))
+    """Judge whole filters in the precision that is on (JAX_ENABLE_X64): the paper's loop, then the default parts."""
+    for name in names or [*PROBLEMS, NEAR]:
+        problem = PROBLEMS["cauchy_ar1" if name == NEAR else name]
+        variants = [{"proposal": NearObservation(), "num_islands": 1}] if name == NEAR else [PAPERS_LOOP, {}]
+        for parts in variants:
+            jax.clear_caches()
+            filter = pf.extended_parameter_filter(problem.model(), NUM_PARTICLES, **parts)
+            row = _filter_row(problem, filter)
+            identity = ("problem", "precision", "proposal", "islands")
+            _put("beliefs_filters", {"particles": NUM_PARTICLES}, row, identity)
     return {}
+
+
+def _filter_row(problem: Problem, filter: pf.ParticleFilter) -> dict:
+    """Run a filter on every data set of a problem."""
+    trusted = references.load(problem.name)
+    runs = []
+    for seed in SEEDS:
+        began = time.process_time()
+        state, info = filter.compiled(_scan)(filter.init(jax.random.key(100 + seed)), data(problem, seed)[1])
+        posterior = filter.posterior(state)
+        mean, sd, right = posterior.mean(), posterior.sd(), trusted[str(seed)]
+        flat = lambda values, right=right: np.concatenate([np.ravel(np.asarray(values[key])) for key in right["mean"]])
+        errors = (flat(mean) - flat(right["mean"])) / flat(right["sd"])
+        runs.append(
+            {
+                "seed": seed,
+                "errors": np.round(errors, 4).tolist(),
+                "absolute_errors": (flat(mean) - flat(right["mean"])).tolist(),
+                "sd_ratios": np.round(flat(sd) / flat(right["sd"]), 4).tolist(),
+                "ess_share": round(float(jnp.mean(info.ess)) / NUM_PARTICLES, 3),
+                "rhat": np.round(info.rhat[-1], 3).tolist(),
+                "approximation_error": float(posterior.approximation_error()),
+                "outcome": int(state.outcome),
+                "cpu_seconds": round(time.process_time() - began, 2),
+            }
+        )
+        print(problem.name, json.dumps(runs[-1]), flush=True)
+    errors, ratios = np.array([run["errors"] for run in runs]), np.array([run["sd_ratios"] for run in runs])
+    return {
+        "problem": problem.name,
+        "precision": str(jnp.result_type(float)),
+        "proposal": repr(filter.proposal),
+        "islands": filter.num_islands,
+        "belief": repr(filter.belief),
+        "num_steps": problem.num_steps,
+        "parameters": _flat_names(trusted["0"]["mean"]),
+        "rms_error": np.round(np.sqrt(np.mean(errors**2, axis=0)), 4).tolist(),
+        "median_sd_ratio": np.round(np.median(ratios, axis=0), 4).tolist(),
+        "ess_share": round(float(np.mean([run["ess_share"] for run in runs])), 3),
+        "runs": runs,
+    }
+
+
+def _scan(filter: pf.ParticleFilter, state: pf.FilterState, ys) -> tuple[pf.FilterState, pf.StepInfo]:
+    return jax.lax.scan(lambda carry, y: filter.step(carry, y), state, ys)
 
 
 def _flat_names(values: dict) -> list[str]:
