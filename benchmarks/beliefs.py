@@ -360,7 +360,7 @@ TABLES = {"gibbs": gibbs_table, "filters": filter_table, "honesty": honesty_tabl
 
 def main() -> None:
     wanted = [word for word in sys.argv[1:] if word in TABLES] or list(TABLES)
-    chosen = [word for word in sys.argv[1:] if word in CASES or word in PROBLEMS or word == GUIDED]
+    chosen = [word for word in sys.argv[1:] if word in CASES or word in PROBLEMS or word == NEAR]
     for name in wanted:
         TABLES[name](chosen) if name in ("gibbs", "filters") else TABLES[name]()
 
