@@ -4,6 +4,7 @@ Online, Bayesian, at a cost per observation that does not grow with the length o
 """
 
 from paramfilter import beliefs, models, proposals, references, resampling, separability, theta_samplers
+from paramfilter.calibration import Calibration, calibrate
 from paramfilter.checkpoint import restore, save
 from paramfilter.diagnostics import Diagnosis, diagnose, explain
 from paramfilter.errors import BeliefError, CheckpointError, DataError, ModelError, ParamfilterError, ProposalError
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BeliefError",
+    "Calibration",
     "CheckpointError",
     "DataError",
     "Diagnosis",
@@ -42,6 +44,7 @@ __all__ = [
     "Summary",
     "assumed_parameter_filter",
     "beliefs",
+    "calibrate",
     "diagnose",
     "explain",
     "extended_parameter_filter",

@@ -17,7 +17,7 @@ from jaxtyping import Array, Int, PyTree
 from tqdm import tqdm
 
 from paramfilter.errors import DataError
-from paramfilter.filters import FilterState, ParticleFilter, StepInfo, draw_particles, mixture_moments
+from paramfilter.filters import FilterState, ParticleFilter, StepInfo, draw_joint, mixture_moments
 from paramfilter.model import strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.weights import weighted_mean_and_variance
@@ -166,24 +166,22 @@ def predict(
 
 
 def _futures(filter: ParticleFilter, state: FilterState, key_choose, keys, times, inputs) -> Forecast:
-    model, belief = filter.model, filter.bound_belief
-    shared, statistics = belief.regroup(state.shared, state.statistics, state.z, state.log_weights)
-    chosen = draw_particles(state, key_choose, len(keys))
-    statistics, z, x = jax.tree.map(lambda leaf: leaf[chosen], (statistics, state.z, state.x))
+    model = filter.model
+    keys_theta, keys_steps = jnp.swapaxes(jax.vmap(jax.random.split)(keys), 0, 1)
+    x, z = draw_joint(filter, state, key_choose, keys_theta)
 
-    def future(key, statistic, z_one, x_one):
-        key_theta, key_steps = jax.random.split(key)
-        theta = model.parameters.constrain(belief.draw(key_theta, shared, statistic, z_one).z)
+    def future(key, z_one, x_one):
+        theta = model.parameters.constrain(z_one)
 
         def step(x_prev, step_input):
             index, inputs_now = step_input
-            key_move, key_observe = jax.random.split(jax.random.fold_in(key_steps, index))
+            key_move, key_observe = jax.random.split(jax.random.fold_in(key, index))
             x_next = strongly_typed(model.sample_transition(key_move, theta, x_prev, inputs_now))
             return x_next, (x_next, model.sample_observation(key_observe, theta, x_next, inputs_now))
 
         return jax.lax.scan(step, x_one, (times, inputs))[1]
 
-    return Forecast(*jax.vmap(future)(keys, statistics, z, x))
+    return Forecast(*jax.vmap(future)(keys_steps, z, x))
 
 
 def _common_length(ys: Observation, inputs: Inputs) -> int:

@@ -2,7 +2,7 @@
 
 from paramfilter.filters.fingerprint import first_difference
 from paramfilter.filters.particle_filter import ParticleFilter
-from paramfilter.filters.posterior import Posterior, draw_particles, mixture_moments
+from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments
 from paramfilter.filters.presets import (
     assumed_parameter_filter,
     choose_belief,
@@ -19,7 +19,7 @@ __all__ = [
     "StepInfo",
     "assumed_parameter_filter",
     "choose_belief",
-    "draw_particles",
+    "draw_joint",
     "extended_parameter_filter",
     "first_difference",
     "mixture_moments",

@@ -52,7 +52,7 @@ class Posterior:
     def sample(self, key: KeyArray, num_draws: int) -> dict[str, Array]:
         """Draw thetas: particles are chosen systematically by weight, and each draws from its belief."""
         keys = jax.random.split(key, num_draws + 1)
-        z = self.filter.compiled(_draw_mixture)(self.state, keys[0], keys[1:])
+        _, z = self.filter.compiled(draw_joint)(self.state, keys[0], keys[1:])
         return jax.vmap(self.filter.model.parameters.constrain)(z)
 
     def log_prob(self, theta: Theta) -> Float[Array, ""]:
@@ -101,12 +101,15 @@ def draw_particles(state: FilterState, key: KeyArray, num_draws: int) -> Array:
     return jnp.clip(jnp.searchsorted(cumulative, points, side="right"), 0, num_particles - 1)
 
 
-def _draw_mixture(filter: ParticleFilter, state: FilterState, key_choose: KeyArray, keys_draw: Array) -> Array:
+def draw_joint(
+    filter: ParticleFilter, state: FilterState, key_choose: KeyArray, keys_draw: KeyArray
+) -> tuple[PyTree, Float[Array, "draw param"]]:
+    """Draw (x_t, theta) together, one pair for each key: a particle by weight, and theta from its belief."""
     belief = filter.bound_belief
     shared, statistics = belief.regroup(state.shared, state.statistics, state.z, state.log_weights)
     chosen = draw_particles(state, key_choose, len(keys_draw))
-    statistics, z = jax.tree.map(lambda leaf: leaf[chosen], (statistics, state.z))
-    return jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys_draw, shared, statistics, z).z
+    x, statistics, z = jax.tree.map(lambda leaf: leaf[chosen], (state.x, statistics, state.z))
+    return x, jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys_draw, shared, statistics, z).z
 
 
 def _mixture_log_prob(filter: ParticleFilter, state: FilterState, z: Float[Array, " param"]) -> Float[Array, ""]:

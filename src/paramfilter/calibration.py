@@ -1,0 +1,184 @@
+"""Is a filter as sure as it may be? Simulation-based calibration, along a stream.
+
+Draw theta from the prior and a series from the model, let the filter learn, and ask at several times where the truth
+lies among draws of the filter's posterior. Over many runs the ranks of a right posterior are uniform, whatever the
+model; those of one that is too sure pile up at both ends (Talts et al. 2018, arXiv:1804.06788). Ranked are each
+parameter, each component of x_t, and log p(y_t | x_t, theta), which sees the joint law (Modrak et al. 2023, Bayesian
+Analysis, on data-dependent test quantities).
+
+It tests model, belief and number of particles together, and needs no data: run it before a long stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int, Shaped
+from tqdm import tqdm
+
+from paramfilter.errors import DataError
+from paramfilter.filters import FilterState, ParticleFilter, draw_joint
+from paramfilter.model import simulate
+from paramfilter.types import Inputs, KeyArray
+
+NUM_DRAWS = 199
+"""Posterior draws among which a truth is ranked."""
+
+BATCH = 50
+"""Runs that go side by side."""
+
+LOG_LIKELIHOOD = "log p(y | x, theta)"
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Ranks of the truth among posterior draws, between 0 and 1.
+
+    Attributes:
+        times: After how many observations.
+        quantities: Names of what was ranked.
+        ranks: One for each run, time and quantity; NaN where a run could not be ranked.
+        rhat: Largest disagreement of the islands, over the parameters; NaN with one island.
+        num_ancestors: Distinct ancestors behind the particles.
+        outcome: All flags raised so far.
+    """
+
+    times: tuple[int, ...]
+    quantities: tuple[str, ...]
+    ranks: Float[np.ndarray, "run time quantity"]
+    rhat: Float[np.ndarray, "run time"]
+    num_ancestors: Int[np.ndarray, "run time"]
+    outcome: Int[np.ndarray, "run time"]
+
+    def cover(self, level: float = 0.9) -> dict[str, Float[np.ndarray, " time"]]:
+        """Return how often the central interval of a level holds the truth: `level`, if all is well."""
+        inside = np.abs(self.ranks - 0.5) < 0.5 * level
+        shares = np.sum(inside, axis=0) / np.sum(~np.isnan(self.ranks), axis=0)
+        return {name: shares[:, index] for index, name in enumerate(self.quantities)}
+
+    def chance(self, num_bins: int = 20) -> dict[str, Float[np.ndarray, " time"]]:
+        """Return the chi-square probability that uniform ranks are as uneven as these."""
+        found = np.empty(self.ranks.shape[1:])
+        for place in np.ndindex(found.shape):
+            ranks = self.ranks[:, *place]
+            counts = np.histogram(ranks[~np.isnan(ranks)], num_bins, (0, 1))[0]
+            expected = max(counts.sum(), 1) / num_bins
+            statistic = np.sum((counts - expected) ** 2) / expected
+            found[place] = jax.scipy.special.gammaincc((num_bins - 1) / 2, statistic / 2)
+        return {name: found[:, index] for index, name in enumerate(self.quantities)}
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in self.quantities) + 2
+        lines = [f"90 % intervals hold the truth in so many of {len(self.ranks)} runs:"]
+        lines.append(" " * width + "".join(f"{f't={time}':>10}" for time in self.times))
+        for name, shares in self.cover().items():
+            lines.append(f"{name:<{width}}" + "".join(f"{share:>10.1%}" for share in shares))
+        spread = np.sqrt(0.9 * 0.1 / len(self.ranks))
+        lines.append(f"By chance alone {0.9 - 2 * spread:.1%} to {0.9 + 2 * spread:.1%} (two standard errors).")
+        return "\n".join(lines)
+
+
+def calibrate(
+    key: KeyArray,
+    filter: ParticleFilter,
+    times: Sequence[int],
+    num_runs: int,
+    inputs: Inputs = None,
+    initial_inputs: Inputs = None,
+    *,
+    progress: bool | None = None,
+) -> Calibration:
+    """Run a filter on many series simulated from its own model, and rank each truth in its posterior.
+
+    Args:
+        key: A typed key.
+        filter: The filter.
+        times: When to look, in observations.
+        num_runs: How many series, each with its own theta from the prior; the cover's standard error is 0.3 / sqrt of it.
+        inputs: Inputs with a leading time axis, the same for all series, or None.
+        initial_inputs: What the model's `initial` is told.
+        progress: Show a bar; None shows it on a terminal only.
+    """
+    times = tuple(sorted({int(time) for time in times}))
+    if not times or times[0] < 1 or num_runs < 1:
+        raise DataError(f"calibrate needs times of at least 1 and at least one run; got {times} and {num_runs}.")
+    pieces = []
+    with tqdm(total=num_runs, unit="run", disable=None if progress is None else not progress) as bar:
+        for first in range(0, num_runs, BATCH):
+            keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(first, min(first + BATCH, num_runs)))
+            pieces.append(_look(filter, keys, times, inputs, initial_inputs))
+            bar.update(len(keys))
+    together = [np.concatenate([piece[part] for piece in pieces]) for part in range(4)]
+    return Calibration(times, _quantities(filter), *together)
+
+
+def _look(
+    filter: ParticleFilter, keys: Shaped[Array, " run"], times: tuple[int, ...], inputs: Inputs, initial_inputs: Inputs
+) -> tuple[np.ndarray, ...]:
+    """Take a batch of runs through all times; return ranks, R-hat, ancestors and outcome, each (run, time, ...)."""
+    clock = jnp.arange(times[-1])  # its length says how many steps to simulate
+    truth, xs, ys, states = filter.compiled(_begin)(keys, clock, inputs, initial_inputs)
+    looks, start = [], 0
+    for time in times:
+        states, rhat, num_ancestors = filter.compiled(_advance)(states, ys, inputs, jnp.int32(start), jnp.int32(time))
+        now = jax.tree.map(lambda leaf, last=time - 1: leaf[:, last], (xs, ys))
+        inputs_now = jax.tree.map(lambda leaf, last=time - 1: leaf[last], inputs)
+        ranks = filter.compiled(_rank)(keys, states, truth, *now, inputs_now, jnp.int32(time))
+        looks.append([np.asarray(part) for part in (ranks, rhat, num_ancestors, states.outcome)])
+        start = time
+    return tuple(np.stack(parts, axis=1) for parts in zip(*looks, strict=True))
+
+
+def _begin(filter: ParticleFilter, keys, clock, inputs, initial_inputs):
+    def one(key):
+        key_theta, key_data, key_filter, _ = jax.random.split(key, 4)
+        z = filter.model.parameters.sample(key_theta)
+        theta = filter.model.parameters.constrain(z)
+        xs, ys = simulate(key_data, filter.model, theta, len(clock), inputs, initial_inputs)
+        return z, xs, filter.as_observation(ys, ("time",)), filter.init(key_filter, initial_inputs)
+
+    return jax.vmap(one)(keys)
+
+
+def _advance(filter: ParticleFilter, states: FilterState, ys, inputs, start, stop):
+    def one(state, series):
+        def turn(index, carry):
+            y, inputs_now = jax.tree.map(lambda leaf: leaf[index], (series, inputs))
+            state, info = filter.step(carry[0], y, inputs_now)
+            return state, jnp.max(info.rhat), info.num_ancestors
+
+        nothing = (state, jnp.zeros((), state.z.dtype), jnp.int32(0))
+        return jax.lax.fori_loop(start, stop, turn, nothing)
+
+    return jax.vmap(one)(states, ys)
+
+
+def _rank(filter: ParticleFilter, keys, states: FilterState, truth, x, y, inputs, time):
+    model = filter.model
+
+    def quantities(z_one, x_one, y_one):
+        theta = model.parameters.constrain(z_one)
+        score = model.observation_log_prob(theta, x_one, y_one, inputs)
+        return jnp.concatenate([z_one, ravel_pytree(x_one)[0].astype(z_one.dtype), score[None]])
+
+    def one(key, state, z_true, x_true, y_one):
+        key_ties, key_choose, key_draw = jax.random.split(jax.random.fold_in(jax.random.split(key, 4)[3], time), 3)
+        x_drawn, z_drawn = draw_joint(filter, state, key_choose, jax.random.split(key_draw, NUM_DRAWS))
+        drawn = jax.vmap(quantities, (0, 0, None))(z_drawn, x_drawn, y_one)
+        true = quantities(z_true, x_true, y_one)
+        below, ties = jnp.sum(drawn < true, axis=0), jnp.sum(drawn == true, axis=0)
+        ranks = (below + jax.random.uniform(key_ties, true.shape) * (1 + ties)) / (NUM_DRAWS + 1)
+        return jnp.where(jnp.isfinite(true) & jnp.all(jnp.isfinite(drawn), axis=0), ranks, jnp.nan)
+
+    return jax.vmap(one)(keys, states, truth, x, y)
+
+
+def _quantities(filter: ParticleFilter) -> tuple[str, ...]:
+    size = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(filter.shapes.x))
+    state_names = ["x"] if size == 1 else [f"x[{index}]" for index in range(size)]
+    return (*filter.model.parameters.coordinate_names, *state_names, LOG_LIKELIHOOD)
