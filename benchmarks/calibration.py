@@ -26,7 +26,7 @@ from paramfilter.models import cauchy_ar1, linear_gaussian, sin, star, stochasti
 
 RESULTS = Path(__file__).parent / "results"
 NUM_PARTICLES = 400
-SHORT = (1, 10, 50, NUM_PARTICLES // 10, NUM_PARTICLES)
+SHORT = (1, 10, NUM_PARTICLES // 10, 50, NUM_PARTICLES)
 LONG = (*SHORT, 5 * NUM_PARTICLES)
 BATCH = 50
 
@@ -66,7 +66,7 @@ def gather(name: str, num_runs: int, num_long: int) -> pf.Calibration:
     parts: dict[str, list[np.ndarray]] = {}
     for first in range(0, num_runs, BATCH):
         times = LONG if first < num_long else SHORT
-        with np.load(_batch_path(name, first, times)) as batch:
+        with np.load(_batch_path(name, first, times)) as batch:  # noqa: TID251 (our own, a moment ago)
             for field in batch.files:
                 value = batch[field].astype(float)
                 missing = [(0, 0), (0, len(LONG) - len(times)), *[(0, 0)] * (value.ndim - 2)]

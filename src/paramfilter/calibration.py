@@ -99,7 +99,7 @@ def calibrate(
         key: A typed key.
         filter: The filter.
         times: When to look, in observations.
-        num_runs: How many series, each with its own theta from the prior; the cover's standard error is 0.3 / sqrt of it.
+        num_runs: How many series, each with its own theta from the prior.
         inputs: Inputs with a leading time axis, the same for all series, or None.
         initial_inputs: What the model's `initial` is told.
         progress: Show a bar; None shows it on a terminal only.
