@@ -6,7 +6,7 @@ same structure, independent of each other given the past. A distribution is anyt
 
 Missing observations are NaN. Where a distribution factorises over components (a batch, or `to_event` of one), each
 missing component simply drops out. A `MultivariateNormal` is marginalised exactly. Any other joint distribution can be
-missing as a whole; missing in part it returns NaN, which the filter reports.
+missing as a whole; missing in part it is refused where the data come in, and returns NaN inside compiled code.
 """
 
 from __future__ import annotations
@@ -60,6 +60,16 @@ def components(distribution: Any) -> Any:
     while isinstance(distribution, dist.Independent):
         distribution = distribution.base_dist
     return distribution
+
+
+def missing_only_whole(distribution: Any) -> str | None:
+    """Return the kind of a distribution whose components cannot be missing one by one, or None if they can."""
+    inner = components(distribution)
+    if isinstance(inner, dist.MultivariateNormal):
+        return None
+    drawn = jax.eval_shape(inner.sample, jax.random.key(0))
+    score = jax.eval_shape(inner.log_prob, drawn)
+    return None if score.shape == drawn.shape else type(inner).__name__
 
 
 def _leaf_log_prob_where_observed(distribution: Any, value: Array) -> Float[Array, ""]:

@@ -30,6 +30,7 @@ class Outcome(enum.IntFlag):
     BELIEF_AT_WINDOW_EDGE = 32
     STATISTIC_OVERFLOW = 64
     ISLAND_WEIGHTS_ZERO = 128
+    OUTLIER_SKIPPED = 256
 
 
 MESSAGES = {
@@ -41,9 +42,8 @@ MESSAGES = {
         "Try more particles, a wider prior or a heavier-tailed observation."
     ),
     Outcome.MODEL_RETURNED_NAN: (
-        "the model returned NaN (or a partly missing observation of a distribution that does not factorise) for "
-        "some particles; they got weight zero and are counted in info.num_nan. Bound the prior, or mask inside "
-        "the model."
+        "the model returned NaN for some particles; they got weight zero and are counted in info.num_nan. Bound the "
+        "prior, or guard the expression inside the model."
     ),
     Outcome.BELIEF_IMPROPER: (
         "a belief about theta has no finite integral (its polynomial grows without bound); draws came from a "
@@ -65,6 +65,10 @@ MESSAGES = {
     Outcome.ISLAND_WEIGHTS_ZERO: (
         "no particle of some island can explain the observation, though others can; that island did not take it in. "
         "Use more particles, or fewer islands."
+    ),
+    Outcome.OUTLIER_SKIPPED: (
+        "an observation lay far outside all forecasts and was taken as missing, as SkipOutliers was told to. Seldom is "
+        "well; often means that the model does not hold."
     ),
 }
 

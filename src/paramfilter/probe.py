@@ -28,16 +28,21 @@ REFUSED_SHARE = 0.5
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ModelShapes:
-    """What one state and one observation look like: pytrees of `jax.ShapeDtypeStruct`."""
+    """What one state and one observation look like: pytrees of `jax.ShapeDtypeStruct`.
+
+    `whole` names, for each leaf of y, the kind of distribution that can only be missing as a whole, or is None.
+    """
 
     x: Any
     y: Any
+    whole: tuple[str | None, ...]
 
 
 @lru_cache(maxsize=64)  # models are compared by identity
 def probe(model: StateSpaceModel) -> ModelShapes:
     """Run one step of the model at draws from its prior; raise `ModelError` on what cannot be filtered."""
     inputs = model.example_inputs
+    whole: list[str | None] = []
 
     def one_step(z):
         theta = model.parameters.constrain(z)
@@ -45,12 +50,14 @@ def probe(model: StateSpaceModel) -> ModelShapes:
         x1 = _draw("transition(theta, x, inputs)", lambda: model.transition(theta, x0, inputs), inputs)
         _same_structure(x0, x1)
         y1 = _draw("observation(theta, x, inputs)", lambda: model.observation(theta, x1, inputs), inputs)
-        return ModelShapes(x=x1, y=y1)
+        laws = jax.tree.leaves(model.observation(theta, x1, inputs), is_leaf=distributions.is_distribution)
+        whole.extend(distributions.missing_only_whole(law) for law in laws)
+        return x1, y1
 
     # Shapes are known without computing anything: tracing alone finds what is wrong with them.
-    shapes = jax.eval_shape(one_step, jax.ShapeDtypeStruct((model.parameters.dimension,), jnp.result_type(float)))
+    x, y = jax.eval_shape(one_step, jax.ShapeDtypeStruct((model.parameters.dimension,), jnp.result_type(float)))
     _refuse_nan(model)
-    return shapes
+    return ModelShapes(x, y, tuple(whole))
 
 
 def _draw(label: str, build: Callable[[], Any], inputs: Inputs) -> Any:

@@ -23,8 +23,11 @@ data problems", J. Amer. Statist. Assoc. 89.
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
+
+from paramfilter.types import KeyArray
 
 
 def normalise(
@@ -134,3 +137,15 @@ def _relative_to_largest(
     relative = clean - jnp.where(jnp.isinf(largest), 0.0, largest)
     relative_to_infinity = jnp.where(clean == jnp.inf, 0.0, -jnp.inf)
     return jnp.where(largest == jnp.inf, relative_to_infinity, relative), largest
+
+
+def choose_by_weight(key: KeyArray, log_weights: Float[Array, " particle"], num_draws: int) -> Int[Array, " draw"]:
+    """Choose particles by weight, systematically, as many as wanted (resampling keeps their number).
+
+    >>> import jax, jax.numpy as jnp
+    >>> choose_by_weight(jax.random.key(0), jnp.log(jnp.array([0.5, 0.0, 0.5])), 4).tolist()
+    [0, 0, 2, 2]
+    """
+    cumulative = jnp.cumsum(jnp.exp(log_weights))
+    points = (jnp.arange(num_draws) + jax.random.uniform(key)) / num_draws * cumulative[-1]
+    return jnp.clip(jnp.searchsorted(cumulative, points, side="right"), 0, len(log_weights) - 1)

@@ -79,7 +79,7 @@ ROLLED_BACK = Code(
     "W06",
     "observations that no particle could explain",
     outcome.MESSAGES[Outcome.ALL_WEIGHTS_ZERO] + " Nothing was learned from it.",
-    "a heavier-tailed observation; outliers set to NaN before they come in; more particles.",
+    "a heavier-tailed observation; outliers=SkipOutliers(), which takes them as missing; more particles.",
 )
 NOT_A_NUMBER = Code(
     "W07",
@@ -112,6 +112,14 @@ LOST_ISLAND = Code(
     "more particles; fewer islands; a proposal that sees the data.",
 )
 
+SKIPPED = Code(
+    "W12",
+    "observations were taken for outliers",
+    outcome.MESSAGES[Outcome.OUTLIER_SKIPPED] + " The evidence leaves them out as well.",
+    "a look at the observations themselves; a heavier-tailed observation, such as dist.StudentT, in which outliers are "
+    "part of the model; SkipOutliers with a larger distance.",
+)
+
 CODES = (
     FEW_EFFECTIVE,
     FEW_ANCESTORS,
@@ -124,6 +132,7 @@ CODES = (
     REFUSED,
     OVERFLOW,
     LOST_ISLAND,
+    SKIPPED,
 )
 
 OF_FLAG = {
@@ -135,6 +144,7 @@ OF_FLAG = {
     Outcome.BELIEF_AT_WINDOW_EDGE: IMPROPER,
     Outcome.STATISTIC_OVERFLOW: OVERFLOW,
     Outcome.ISLAND_WEIGHTS_ZERO: LOST_ISLAND,
+    Outcome.OUTLIER_SKIPPED: SKIPPED,
 }
 
 

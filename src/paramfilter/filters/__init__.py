@@ -1,6 +1,7 @@
 """The loop, its state, the posterior, and the named algorithms."""
 
 from paramfilter.filters.fingerprint import first_difference
+from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments
 from paramfilter.filters.presets import (
@@ -16,6 +17,7 @@ __all__ = [
     "FilterState",
     "ParticleFilter",
     "Posterior",
+    "SkipOutliers",
     "StepInfo",
     "assumed_parameter_filter",
     "choose_belief",

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from paramfilter.model import StateSpaceModel, strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation
+from paramfilter.weights import choose_by_weight
 
 NUM_FORECASTS = 100
 """Particles that foretell the observation before they see it."""
@@ -46,37 +47,38 @@ class Lineage:
         return jnp.sum(jnp.zeros(len(self.older), jnp.int32).at[self.older].set(1))
 
 
-def predictive_rank(
+def forecast(
     key: KeyArray,
     model: StateSpaceModel,
     x: PyTree,
     z: Float[Array, "particle param"],
     log_weights: Float[Array, " particle"],
-    y: Observation,
     inputs: Inputs,
 ) -> Observation:
-    """Return for each component of y the share of forecasts below it (its PIT), NaN where y is missing.
+    """Return what some particles, chosen by weight, expect to be observed next: a leading axis of `NUM_FORECASTS`."""
+    key_choose, key_futures = jax.random.split(key)
+    chosen = choose_by_weight(key_choose, log_weights, NUM_FORECASTS)
+    x, z = jax.tree.map(lambda leaf: leaf[chosen], (x, z))
 
-    Ties are broken at random, so that the ranks of a right model are uniform for counts as well.
-    """
-    stride = max(1, z.shape[0] // NUM_FORECASTS)
-    x, z, log_weights = jax.tree.map(lambda leaf: leaf[::stride], (x, z, log_weights))
-    key_ties, key_futures = jax.random.split(key)
-
-    def forecast(one_key, one_x, one_z):
+    def one(one_key, one_x, one_z):
         key_move, key_observe = jax.random.split(one_key)
         theta = model.parameters.constrain(one_z)
         x_next = strongly_typed(model.sample_transition(key_move, theta, one_x, inputs))
         return model.sample_observation(key_observe, theta, x_next, inputs)
 
-    forecasts = jax.vmap(forecast)(jax.random.split(key_futures, len(z)), x, z)
-    weights = jax.nn.softmax(log_weights)
-    tie_share = jax.random.uniform(key_ties)
+    return jax.vmap(one)(jax.random.split(key_futures, NUM_FORECASTS), x, z)
+
+
+def predictive_rank(key: KeyArray, forecasts: Observation, y: Observation) -> Observation:
+    """Return for each component of y the share of forecasts below it (its PIT), NaN where y is missing.
+
+    Ties are broken at random, so that the ranks of a right model are uniform for counts as well.
+    """
+    tie_share = jax.random.uniform(key)
 
     def rank(foretold: Any, seen: Any):
         foretold = jnp.asarray(foretold, seen.dtype)
-        below = jnp.tensordot(weights, (foretold < seen).astype(weights.dtype), axes=1)
-        ties = jnp.tensordot(weights, (foretold == seen).astype(weights.dtype), axes=1)
-        return jnp.where(jnp.isnan(seen), jnp.nan, below + tie_share * ties)
+        below, ties = jnp.mean(foretold < seen, axis=0), jnp.mean(foretold == seen, axis=0)
+        return jnp.where(jnp.isnan(seen), jnp.nan, below + tie_share * ties).astype(seen.dtype)
 
     return jax.tree.map(rank, forecasts, y)

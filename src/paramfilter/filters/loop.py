@@ -29,7 +29,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from paramfilter.beliefs import ERROR_LIMIT
 from paramfilter.compensated import CompensatedSum
-from paramfilter.filters.health import Lineage, predictive_rank
+from paramfilter.filters.health import Lineage, forecast, predictive_rank
 from paramfilter.filters.islands import disagreement, members, normalise_within, resample_within
 from paramfilter.filters.posterior import approximation_error
 from paramfilter.filters.state import FilterState, StepInfo
@@ -43,8 +43,8 @@ from paramfilter.weights import effective_sample_size, normalise
 if TYPE_CHECKING:
     from paramfilter.filters.particle_filter import ParticleFilter
 
-WITNESS, FORECAST = 3, 4
-"""Folded into a step's key for what beliefs keep and for forecasts; the other keys of a step are split from it."""
+WITNESS, FORECAST, RANK = 3, 4, 5
+"""Folded into a step's key for what beliefs keep, for forecasts and their ranks; the other keys are split from it."""
 
 
 def first_state(filter: ParticleFilter, key: KeyArray, inputs: Inputs) -> FilterState:
@@ -71,6 +71,7 @@ def first_state(filter: ParticleFilter, key: KeyArray, inputs: Inputs) -> Filter
         log_weights=log_weights,
         running_log_evidence=CompensatedSum.start(jnp.zeros((), z.dtype)),
         lineage=Lineage.start(filter.num_particles),
+        skipped=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.int32), filter.shapes.y),
         outcome=jnp.int32(Outcome.OK),
         made_by=filter.fingerprint,
     )
@@ -106,14 +107,18 @@ def next_state(
     key_step = jax.random.fold_in(state.key, state.time)
     key_resample, key_theta, key_move = jax.random.split(key_step, 3)
     before = _Particles(state.x, state.z, state.statistics, state.log_weights, state.lineage)
+    key_forecast, key_rank = (jax.random.fold_in(key_step, purpose) for purpose in (FORECAST, RANK))
+    forecasts = forecast(key_forecast, filter.model, state.x, state.z, state.log_weights, inputs)
+    given, skipped = y, state.skipped
+    if filter.outliers is not None:
+        y, skipped = filter.outliers.screen(given, forecasts, state.skipped)
 
     if filter.bound_proposal.looks_ahead:
-        shared, seers, intents = _intend(filter, key_theta, state.shared, before, y, inputs)
-        ready, intentions, happened = _resample_ahead(filter, key_resample, seers, intents, state.time)
+        shared, ready, intentions = _intend(filter, key_theta, state.shared, before, y, inputs)
+        ready, intentions, happened = _resample_ahead(filter, key_resample, ready, intentions, state.time)
     else:
         ready, happened = _resample(filter, key_resample, before, state.time)
         shared, ready, intentions = _intend(filter, key_theta, state.shared, ready, y, inputs)
-        seers, intents = ready, intentions
 
     moves = _move(filter, key_move, ready, intentions, y, inputs)
     is_usable = jax.vmap(_all_finite)((moves.x, intentions.z)) & (moves.log_weight < jnp.inf)
@@ -130,7 +135,7 @@ def next_state(
     log_weights = ready.log_weights + jnp.where(is_usable, moves.log_weight, -jnp.inf)
     log_weights, island_totals = normalise_within(num_islands, log_weights)
     log_total = jax.nn.logsumexp(island_totals)
-    is_refused = _holds_infinity(y)
+    is_refused = _holds_infinity(given)
     has_failed = ~jnp.isfinite(log_total) & ~is_refused
     is_accepted = ~is_refused & ~has_failed
     survives = jnp.isfinite(island_totals) & is_accepted
@@ -151,6 +156,7 @@ def next_state(
         | jnp.where(num_nan > 0, Outcome.MODEL_RETURNED_NAN, Outcome.OK)
         | jnp.where(error <= ERROR_LIMIT, Outcome.OK, Outcome.BELIEF_INACCURATE)  # also if it is no number
         | jnp.where(jnp.any(is_usable & ~fits), Outcome.STATISTIC_OVERFLOW, Outcome.OK)
+        | jnp.where(_has_grown(skipped, state.skipped), Outcome.OUTLIER_SKIPPED, Outcome.OK)
         | jax.lax.reduce(intentions.outcome, jnp.int32(Outcome.OK), jax.lax.bitwise_or, (0,)),
     ).astype(jnp.int32)
 
@@ -170,10 +176,10 @@ def next_state(
         log_weights=kept.log_weights,
         running_log_evidence=running,
         lineage=kept.lineage,
+        skipped=jax.tree.map(lambda new, old: jnp.where(is_refused, old, new), skipped, state.skipped),
         outcome=state.outcome | flags,
         made_by=state.made_by,
     )
-    key_forecast = jax.random.fold_in(key_step, FORECAST)
     info = StepInfo(
         ess=jnp.where(has_failed, 0.0, effective_sample_size(kept.log_weights)),
         log_evidence_increment=jnp.where(is_refused, 0.0, log_total),
@@ -183,7 +189,7 @@ def next_state(
         approximation_error=jnp.where(is_accepted, error, 0.0),
         rhat=disagreement(num_islands, kept.z, kept.log_weights),
         num_ancestors=kept.lineage.num_ancestors(),
-        pit=predictive_rank(key_forecast, filter.model, seers.x, intents.z, seers.log_weights, y, inputs),
+        pit=predictive_rank(key_rank, forecasts, given),
     )
     return new_state, info
 
@@ -252,6 +258,11 @@ def _all_finite(tree: Any) -> Bool[Array, ""]:
 
 def _holds_infinity(y: Observation) -> Bool[Array, ""]:
     return functools.reduce(jnp.logical_or, [jnp.any(jnp.isinf(leaf)) for leaf in jax.tree.leaves(y)], jnp.bool_(False))
+
+
+def _has_grown(counts: PyTree, before: PyTree) -> Bool[Array, ""]:
+    pairs = zip(jax.tree.leaves(counts), jax.tree.leaves(before), strict=True)
+    return functools.reduce(jnp.logical_or, [jnp.any(new > old) for new, old in pairs], jnp.bool_(False))
 
 
 def _keep_where(mask: Bool[Array, " particle"], new: Any, old: Any) -> Any:

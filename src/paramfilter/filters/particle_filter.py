@@ -9,11 +9,14 @@ from functools import cached_property
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 
 from paramfilter.beliefs import Belief, BoundBelief
 from paramfilter.errors import DataError, ModelError
 from paramfilter.filters.fingerprint import fingerprint, first_difference
 from paramfilter.filters.loop import first_state, next_state
+from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.posterior import Posterior
 from paramfilter.filters.state import FilterState, StepInfo
 from paramfilter.model import StateSpaceModel, strongly_typed
@@ -34,6 +37,7 @@ class ParticleFilter:
         proposal: How particles move.
         resampling: When and how particles are resampled.
         num_islands: Groups of particles that are never mixed; a divisor of N.
+        outliers: What to do with observations far outside the forecasts; None takes them at their word.
     """
 
     model: StateSpaceModel
@@ -42,6 +46,7 @@ class ParticleFilter:
     proposal: Proposal = Bootstrap()
     resampling: Resampling = Systematic()
     num_islands: int = 1
+    outliers: SkipOutliers | None = None
     _compiled: dict[Callable, Callable] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self):
@@ -131,4 +136,20 @@ class ParticleFilter:
                 raise DataError(
                     f"the model's observation has shape {wanted.shape}, so y must have shape ({axes}); got {got.shape}."
                 )
+        self._refuse_partly_missing(y, leading)
         return y
+
+    def _refuse_partly_missing(self, y: Observation, leading: tuple[str, ...]) -> None:
+        """Refuse what no particle could be weighed by; inside a trace the step flags it instead."""
+        for leaf, family in zip(jax.tree.leaves(y), self.shapes.whole, strict=True):
+            if family is None or isinstance(leaf, Tracer):
+                continue
+            missing = np.isnan(leaf).reshape(*leaf.shape[: len(leading)], -1)
+            rows = np.flatnonzero(np.any(missing, axis=-1) & ~np.all(missing, axis=-1))
+            if len(rows):
+                where = f"the observation at index {rows[0]}" if leading else "the observation"
+                raise DataError(
+                    f"{where} is missing in part, but a {family} scores its components only together. Set all of "
+                    "them to NaN, or observe them through a distribution that factorises, such as "
+                    "dist.Normal(mean, sd).to_event(1), or a MultivariateNormal, which is marginalised exactly."
+                )

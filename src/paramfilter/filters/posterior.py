@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, PyTree
 from paramfilter.beliefs import BoundBelief, Moments
 from paramfilter.filters.state import FilterState
 from paramfilter.types import KeyArray, Theta
-from paramfilter.weights import weighted_mean_and_variance
+from paramfilter.weights import choose_by_weight, weighted_mean_and_variance
 
 if TYPE_CHECKING:
     from paramfilter.filters.particle_filter import ParticleFilter
@@ -92,22 +92,13 @@ def approximation_error(
     return jnp.sqrt(jnp.sum(jnp.where(weights > 0, weights * errors**2, 0.0)))
 
 
-def draw_particles(state: FilterState, key: KeyArray, num_draws: int) -> Array:
-    """Choose particles by weight, systematically: `num_draws` indices."""
-    num_particles = state.log_weights.shape[0]
-    # The resampling parts keep the number of particles; here it changes, so the weights' steps are inverted directly.
-    cumulative = jnp.cumsum(jnp.exp(state.log_weights))
-    points = (jnp.arange(num_draws) + jax.random.uniform(key)) / num_draws * cumulative[-1]
-    return jnp.clip(jnp.searchsorted(cumulative, points, side="right"), 0, num_particles - 1)
-
-
 def draw_joint(
     filter: ParticleFilter, state: FilterState, key_choose: KeyArray, keys_draw: KeyArray
 ) -> tuple[PyTree, Float[Array, "draw param"]]:
     """Draw (x_t, theta) together, one pair for each key: a particle by weight, and theta from its belief."""
     belief = filter.bound_belief
     shared, statistics = belief.regroup(state.shared, state.statistics, state.z, state.log_weights)
-    chosen = draw_particles(state, key_choose, len(keys_draw))
+    chosen = choose_by_weight(key_choose, state.log_weights, len(keys_draw))
     x, statistics, z = jax.tree.map(lambda leaf: leaf[chosen], (state.x, statistics, state.z))
     return x, jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys_draw, shared, statistics, z).z
 

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from paramfilter.beliefs import Belief, Chebyshev, Conjugate, CrossInterpolation, MomentMatched, PointMass
 from paramfilter.errors import ProposalError
+from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.model import StateSpaceModel
 from paramfilter.proposals import Bootstrap, GaussianProduct, Guided, LookAhead, Proposal
@@ -49,6 +50,7 @@ def extended_parameter_filter(
     proposal: Proposal | None = None,
     resampling: Resampling = Systematic(),
     num_islands: int | None = None,
+    outliers: SkipOutliers | None = None,
 ) -> ParticleFilter:
     """Make the extended parameter filter: beliefs in a fixed separable basis, chosen for the model.
 
@@ -59,6 +61,7 @@ def extended_parameter_filter(
         proposal: None chooses (see `choose_proposal`) and prints the choice, which stands in `filter.proposal`.
         resampling: When and how particles are resampled.
         num_islands: Groups of particles that are never mixed; None for `DEFAULT_ISLANDS` if there are particles enough.
+        outliers: What to do with observations far outside the forecasts; None takes them at their word.
     """
     if num_islands is None:
         is_enough = num_particles >= DEFAULT_ISLANDS * FEWEST_ON_AN_ISLAND and num_particles % DEFAULT_ISLANDS == 0
@@ -69,7 +72,7 @@ def extended_parameter_filter(
     if proposal is None:
         proposal, reason = choose_proposal(model)
         print(f"{model.name}: {proposal} ({reason}; pass proposal=... for another)")
-    return ParticleFilter(model, num_particles, belief, proposal, resampling, num_islands)
+    return ParticleFilter(model, num_particles, belief, proposal, resampling, num_islands, outliers)
 
 
 def assumed_parameter_filter(

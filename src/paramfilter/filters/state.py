@@ -27,6 +27,7 @@ class FilterState:
         log_weights: Normalised log weights.
         running_log_evidence: log p(y_1..y_t), as a compensated sum.
         lineage: Where the particles come from.
+        skipped: How many outliers have been skipped in a row, for each component of y.
         outcome: All flags raised so far (see `paramfilter.Outcome`).
         made_by: Fingerprint of the filter the state belongs to; not an array, so it costs nothing in a step.
     """
@@ -40,6 +41,7 @@ class FilterState:
     log_weights: Float[Array, " particle"]
     running_log_evidence: CompensatedSum
     lineage: Lineage
+    skipped: PyTree
     outcome: Int[Array, ""]
     made_by: str = field(metadata={"static": True})
 
