@@ -19,6 +19,7 @@ from paramfilter.filters import (
     sir_filter,
     storvik_filter,
 )
+from paramfilter.memory import BankState, MemoryBank
 from paramfilter.model import StateSpaceModel, simulate
 from paramfilter.outcome import Outcome
 from paramfilter.running import Forecast, History, Summary, predict, run
@@ -26,6 +27,7 @@ from paramfilter.running import Forecast, History, Summary, predict, run
 __version__ = "0.1.0"
 
 __all__ = [
+    "BankState",
     "BeliefError",
     "Calibration",
     "CheckpointError",
@@ -34,6 +36,7 @@ __all__ = [
     "FilterState",
     "Forecast",
     "History",
+    "MemoryBank",
     "ModelError",
     "Outcome",
     "ParamfilterError",

@@ -6,6 +6,7 @@ from paramfilter.beliefs.blocks import Blocks
 from paramfilter.beliefs.chebyshev import Chebyshev
 from paramfilter.beliefs.conjugate import Conjugate
 from paramfilter.beliefs.cross_interpolation import CrossInterpolation
+from paramfilter.beliefs.forgetting import Forgetting
 from paramfilter.beliefs.moment_matched import MomentMatched
 from paramfilter.beliefs.point_mass import PointMass
 from paramfilter.beliefs.taylor_of_log_density import TaylorOfLogDensity
@@ -20,6 +21,7 @@ __all__ = [
     "Conjugate",
     "CrossInterpolation",
     "Draw",
+    "Forgetting",
     "MomentMatched",
     "Moments",
     "PointMass",

@@ -98,6 +98,13 @@ class BoundBelief(abc.ABC):
     def absorb(self, shared: Shared, statistic: Statistic, datum: Datum) -> Statistic:
         """Learn from one step."""
 
+    def faded(self, statistic: Statistic, share: Float[Array, ""]) -> Statistic:
+        """Return the statistic with what the data have said so far counted by `share`, between 0 and 1.
+
+        The belief q becomes prior^(1 - share) q^share: it goes back towards the prior.
+        """
+        raise NotImplementedError
+
     @abc.abstractmethod
     def draw(self, key: KeyArray, shared: Shared, statistic: Statistic, previous: Float[Array, " param"]) -> Draw:
         """Draw theta; samplers that are Markov chains start from `previous`."""
@@ -164,6 +171,11 @@ class LikelihoodBelief(BoundBelief):
 
     def absorb(self, shared, statistic, datum):
         return self.learn(statistic, lambda z: self.factors.step(datum, z))
+
+
+def scaled(tree: PyTree, share: Float[Array, ""]) -> PyTree:
+    """Multiply all numbers of a tree: how a statistic fades that is a sum over the data."""
+    return jax.tree.map(lambda leaf: (share * leaf).astype(leaf.dtype), tree)
 
 
 def no_outcome() -> Int[Array, ""]:

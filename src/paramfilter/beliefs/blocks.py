@@ -124,6 +124,9 @@ class BoundBlocks(BoundBelief):
             for part, own_shared, own in zip(self.bound, shared, statistic, strict=True)
         )
 
+    def faded(self, statistic, share):
+        return tuple(part.faded(own, share) for part, own in zip(self.bound, statistic, strict=True))
+
     def draw(self, key, shared, statistic, previous):
         z, outcome = previous, no_outcome()
         keys = jax.random.split(key, len(self.bound))

@@ -33,7 +33,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from paramfilter.beliefs.accuracy import CheckPoints, error_over_bulk
-from paramfilter.beliefs.base import Belief, BoundBelief, Draw, LikelihoodBelief, Moments
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, LikelihoodBelief, Moments, scaled
 from paramfilter.beliefs.coordinates import coordinates_for
 from paramfilter.beliefs.window import DEPTH, Window, plain_window, wanted_window
 from paramfilter.errors import BeliefError
@@ -124,6 +124,9 @@ class BoundChebyshev(LikelihoodBelief):
         return WindowedValues(
             plain_window(*self.first_window), jnp.zeros(self.num_nodes), jnp.zeros(self._checks.size), jnp.zeros(())
         )
+
+    def faded(self, statistic, share):
+        return replace(scaled(statistic, share), window=statistic.window)
 
     def draw(self, key, shared, statistic, previous):
         window = statistic.window

@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paramfilter.beliefs.base import Belief, Blur, BoundBelief, Draw, Moments, no_outcome
+from paramfilter.beliefs.base import Belief, Blur, BoundBelief, Draw, Moments, no_outcome, scaled
 from paramfilter.beliefs.conjugate_blocks import (
     BlockPosterior,
     BlockValue,
@@ -70,6 +70,9 @@ class BoundConjugate(BoundBelief):
             count = jnp.sum(observed[rows]).astype(residual.dtype)
             absorbed.append(posterior.absorb(part, residual[rows], design[rows][:, columns], count))
         return tuple(absorbed)
+
+    def faded(self, statistic, share):
+        return scaled(statistic, share)
 
     def draw(self, key, shared, statistic, previous):
         keys = jax.random.split(key, len(self.posteriors))

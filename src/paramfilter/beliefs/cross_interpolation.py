@@ -34,7 +34,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from paramfilter.beliefs.accuracy import CheckPoints, error_over_bulk, star_points
-from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments, no_outcome
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments, no_outcome, scaled
 from paramfilter.beliefs.quadratic_fit import QuadraticFit
 from paramfilter.beliefs.reservoir import keep_some
 from paramfilter.beliefs.spread import MIN_SPREAD, Spread, quasi_random_normals, spread_of
@@ -202,6 +202,9 @@ class BoundCross(BoundBelief):
 
         misses = statistic.misses + jax.vmap(miss)(self._check_points(shared))
         return replace(statistic, values=statistic.values + terms, misses=misses - jnp.mean(misses))
+
+    def faded(self, statistic, share):
+        return replace(scaled(statistic, share), beginning=statistic.beginning)
 
     def draw(self, key, shared, statistic, previous):
         region = self._region(shared, statistic)

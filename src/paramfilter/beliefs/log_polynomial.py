@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from paramfilter.beliefs.accuracy import CheckPoints, error_over_bulk, star_points
-from paramfilter.beliefs.base import BoundBelief, Draw, Moments
+from paramfilter.beliefs.base import BoundBelief, Draw, Moments, scaled
 from paramfilter.beliefs.coordinates import Coordinates
 from paramfilter.beliefs.spread import MIN_SPREAD, Spread, quasi_random_normals, spread_of
 from paramfilter.compensated import CompensatedSum
@@ -114,6 +114,9 @@ class LogPolynomial(BoundBelief):
         # A miss beyond all bounds is reported, but must not be mistaken for a statistic that overflowed.
         misses = jnp.clip(jnp.where(jnp.isnan(misses), LARGEST_MISS, misses - misses[0]), -LARGEST_MISS, LARGEST_MISS)
         return CoefficientsAndMisses(statistic.sum.add(_without_constant(coefficients)), misses)
+
+    def faded(self, statistic, share):
+        return scaled(statistic, share)
 
     def approximation_error(self, shared, statistic):
         log_density = self._log_density(statistic.value)

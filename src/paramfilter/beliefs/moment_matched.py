@@ -54,7 +54,7 @@ from paramfilter.gaussian import gaussian_of
 from paramfilter.model import StateSpaceModel
 from paramfilter.parameters import Parameters
 from paramfilter.separability.dependence import ThetaFactors
-from paramfilter.small_matrices import cholesky, solve_lower
+from paramfilter.small_matrices import cholesky, inverse_of_lower, solve_lower
 from paramfilter.weights import weighted_mean_and_variance
 
 FEWEST_POINTS = 3
@@ -147,6 +147,21 @@ class BoundMomentMatched(LikelihoodBelief):
         places = jnp.asarray(self._checks.places, float)
         misses = _log_standard(places) - jax.vmap(self.model.parameters.log_prior)(mean + places @ factor.T)
         return AssumedGaussian(mean, factor, _bounded(misses))
+
+    def faded(self, statistic, share):
+        first, dtype = self.start(), statistic.mean.dtype
+        precisions = [
+            weight * root.T @ root
+            for weight, root in (
+                (share, inverse_of_lower(statistic.factor)),
+                (1 - share, inverse_of_lower(first.factor)),
+            )
+        ]
+        precision = precisions[0] + precisions[1]
+        root = inverse_of_lower(cholesky(precision))
+        mean = root.T @ (root @ (precisions[0] @ statistic.mean + precisions[1] @ first.mean))
+        misses = share * statistic.misses + (1 - share) * first.misses
+        return AssumedGaussian(mean, cholesky(root.T @ root), misses.astype(dtype))
 
     def draw(self, key, shared, statistic, previous):
         normals = jax.random.normal(key, previous.shape, previous.dtype)

@@ -1,0 +1,102 @@
+"""A belief that forgets, for parameters that drift.
+
+Before a datum comes in, what all data before it have said is counted by a share just below one:
+
+    q(theta)  becomes  p(theta)^(1 - share) q(theta)^share,        share = 1 - 1 / memory.
+
+So a datum that is `memory` steps old counts by 1/e of a fresh one, and without news the belief goes back to the prior.
+For the conjugate belief of a regression this is recursive least squares with exponential forgetting. The loss of old
+paths does less harm too: what rode on them fades.
+
+Whether to forget at all is a question to the data: see `paramfilter.MemoryBank`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from paramfilter.beliefs.base import Belief, BoundBelief, Shared
+from paramfilter.errors import BeliefError
+from paramfilter.model import StateSpaceModel
+
+
+@dataclass(frozen=True)
+class Forgetting(Belief):
+    """Another belief, whose past fades.
+
+    Args:
+        belief: What forgets.
+        memory: After how many observations a datum counts 1/e of a fresh one; infinity forgets nothing.
+    """
+
+    belief: Belief
+    memory: float
+
+    def bind(self, model: StateSpaceModel) -> BoundBelief:
+        """Fit what the inner belief fits, if that can forget."""
+        if not self.memory > 1:
+            raise BeliefError(f"the memory of Forgetting must be longer than one observation, got {self.memory!r}.")
+        inner = self.belief.bind(model)
+        if type(inner).faded is BoundBelief.faded:
+            raise BeliefError(f"{self.belief!r} cannot forget; use Conjugate(), Chebyshev() or CrossInterpolation().")
+        return BoundForgetting(model, inner, float(self.memory), repr(self))
+
+
+@dataclass(frozen=True, eq=False)
+class BoundForgetting(BoundBelief):
+    """The belief, bound to a model; `shared` is a pair: what the inner belief shares, and the share that is kept."""
+
+    model: StateSpaceModel
+    inner: BoundBelief
+    memory: float
+    name: str
+
+    def start_shared(self, z):
+        return self.inner.start_shared(z), jnp.asarray(share_kept(self.memory), z.dtype)
+
+    def start(self):
+        return self.inner.start()
+
+    def absorb_initial(self, shared, statistic, x, inputs):
+        return self.inner.absorb_initial(shared[0], statistic, x, inputs)
+
+    def absorb(self, shared, statistic, datum):
+        return self.inner.absorb(shared[0], self.inner.faded(statistic, shared[1]), datum)
+
+    def faded(self, statistic, share):
+        return self.inner.faded(statistic, share)
+
+    def draw(self, key, shared, statistic, previous):
+        return self.inner.draw(key, shared[0], statistic, previous)
+
+    def moments(self, shared, statistic, z):
+        return self.inner.moments(shared[0], statistic, z)
+
+    def log_prob(self, shared, statistic, z):
+        return self.inner.log_prob(shared[0], statistic, z)
+
+    def transition_blur(self, shared, statistic, z, x_prev, inputs):
+        return self.inner.transition_blur(shared[0], statistic, z, x_prev, inputs)
+
+    def approximation_error(self, shared, statistic):
+        return self.inner.approximation_error(shared[0], statistic)
+
+    def regroup(self, shared, statistics, z, log_weights):
+        own, statistics = self.inner.regroup(shared[0], statistics, z, log_weights)
+        return (own, shared[1]), statistics
+
+    def witness(self, key, shared, data, z, log_weights, time):
+        return self.inner.witness(key, shared[0], data, z, log_weights, time), shared[1]
+
+
+def share_kept(memory: float) -> float:
+    """Return the share of the past that one step keeps."""
+    return 1.0 - 1.0 / memory
+
+
+def with_share(shared: Shared, share: Float[Array, ""]) -> Shared:
+    """Return what particles share, with another share kept: filters that differ in nothing else can run as one."""
+    return shared[0], share

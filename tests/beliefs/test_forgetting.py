@@ -1,0 +1,121 @@
+"""A belief that forgets goes back towards its prior, by just the right amount."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import paramfilter as pf
+from paramfilter.beliefs import (
+    Blocks,
+    Chebyshev,
+    Conjugate,
+    CrossInterpolation,
+    Forgetting,
+    MomentMatched,
+    PointMass,
+    TaylorOfMean,
+)
+from paramfilter.model import Datum
+
+AUTOREGRESSION = pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5), q=0.49)
+NUM_STEPS = 30
+
+
+def path():
+    noise = 0.7 * jax.random.normal(jax.random.key(0), (NUM_STEPS + 1,))
+    return jax.lax.scan(lambda x, e: (0.6 * x + e,) * 2, jnp.zeros(()), noise)[1]
+
+
+def learned(belief):
+    """Return what a particle shares and remembers after it went along the path."""
+    bound, xs = belief.bind(AUTOREGRESSION), path()
+    prior_draws = jnp.asarray(AUTOREGRESSION.parameters.prior_draws[:64], float)
+    shared = bound.start_shared(prior_draws)
+
+    def step(statistic, pair):
+        return bound.absorb(shared, statistic, Datum(*pair, pair[1], None)), None
+
+    return bound, shared, jax.jit(lambda s: jax.lax.scan(step, s, (xs[:-1], xs[1:]))[0])(bound.start())
+
+
+@pytest.mark.parametrize(
+    "belief",
+    [
+        Conjugate(),
+        Chebyshev(17),
+        CrossInterpolation(),
+        TaylorOfMean(3),
+        MomentMatched(),
+        Blocks({"phi": Conjugate()}),
+    ],
+    ids=lambda belief: type(belief).__name__,
+)
+def test_what_is_left_is_a_power_of_the_belief_times_a_power_of_the_prior(belief, float64):
+    bound, shared, statistic = learned(belief)
+    share = jnp.array(0.7)
+    points = jnp.array([[0.2], [0.5], [0.8]])
+
+    @jax.jit
+    def shapes(statistic):
+        log_q = jax.vmap(lambda z: bound.log_prob(shared, statistic, z))(points)
+        log_faded = jax.vmap(lambda z: bound.log_prob(shared, bound.faded(statistic, share), z))(points)
+        return log_q - log_q[0], log_faded - log_faded[0]
+
+    log_q, log_faded = shapes(statistic)
+    log_prior = jax.vmap(AUTOREGRESSION.parameters.log_prior)(points)
+    assert np.allclose(log_faded, share * log_q + (1 - share) * (log_prior - log_prior[0]), atol=1e-4)
+    assert np.max(np.abs(log_faded - log_q)) > 0.1
+
+
+def test_forgetting_regression_is_weighted_least_squares(float64):
+    """Recursive least squares with exponential forgetting, written out."""
+    memory = 8.0
+    bound, shared, statistic = learned(Forgetting(Conjugate(), memory))
+    xs = np.asarray(path())
+    weights = (1 - 1 / memory) ** np.arange(NUM_STEPS)[::-1]
+    precision = 1 / 0.25 + np.sum(weights * xs[:-1] ** 2) / 0.49
+    mean = (0.2 / 0.25 + np.sum(weights * xs[:-1] * xs[1:]) / 0.49) / precision
+    moments = bound.moments(shared, statistic, jnp.zeros(1))
+    assert float(moments.mean["phi"]) == pytest.approx(mean, rel=1e-9)
+    assert float(moments.variance["phi"]) == pytest.approx(1 / precision, rel=1e-9)
+
+
+def test_an_endless_memory_forgets_nothing():
+    ys = jnp.sin(jnp.arange(12.0))
+    filters = [
+        pf.ParticleFilter(AUTOREGRESSION, 50, belief) for belief in (Conjugate(), Forgetting(Conjugate(), np.inf))
+    ]
+    states = [pf.run(f, f.init(jax.random.key(1)), ys, progress=False)[0] for f in filters]
+    assert np.array_equal(states[0].z, states[1].z)
+
+
+def test_what_cannot_forget_is_refused():
+    with pytest.raises(pf.BeliefError, match=r"PointMass\(\) cannot forget; use Conjugate\(\)"):
+        Forgetting(PointMass(), 100).bind(AUTOREGRESSION)
+    with pytest.raises(pf.BeliefError, match="longer than one observation"):
+        Forgetting(Conjugate(), 1.0).bind(AUTOREGRESSION)
+
+
+class TestBank:
+    def test_evidence_finds_drift_where_there_is_some(self):
+        filter = pf.ParticleFilter(AUTOREGRESSION, 200, Conjugate(), pf.proposals.LookAhead())
+        bank = pf.MemoryBank(filter, (40, np.inf))
+        halves = [pf.simulate(jax.random.key(2), AUTOREGRESSION, {"phi": phi}, 150)[1] for phi in (0.9, -0.7)]
+        steady = pf.simulate(jax.random.key(3), AUTOREGRESSION, {"phi": 0.9}, 300)[1]
+
+        @jax.jit
+        def follow(ys):
+            return jax.lax.scan(lambda s, y: (bank.step(s, y)[0], None), bank.init(jax.random.key(4)), ys)[0]
+
+        changed, same = follow(jnp.concatenate(halves)), follow(steady)
+        assert float(bank.weights(changed)[0]) > 0.999 and float(bank.weights(same)[0]) < 0.5
+        assert float(bank.posterior(changed).mean()["phi"]) < -0.4
+        assert bank.best(same).made_by == bank.filter.fingerprint
+
+    @pytest.mark.parametrize(("memories", "horizon"), [((100,), None), ((100, 0.5), None), ((100, 200), 1.0)])
+    def test_banks_without_sense_are_refused(self, memories, horizon):
+        filter = pf.ParticleFilter(AUTOREGRESSION, 50, Conjugate())
+        with pytest.raises(pf.ModelError, match="two memories at least"):
+            pf.MemoryBank(filter, memories, horizon)
