@@ -23,6 +23,7 @@ from paramfilter.memory import BankState, MemoryBank
 from paramfilter.model import StateSpaceModel, simulate
 from paramfilter.outcome import Outcome
 from paramfilter.running import Forecast, History, Summary, predict, run
+from paramfilter.warm_start import start_from_draws
 
 __version__ = "0.1.0"
 
@@ -64,6 +65,7 @@ __all__ = [
     "separability",
     "simulate",
     "sir_filter",
+    "start_from_draws",
     "storvik_filter",
     "theta_samplers",
 ]

@@ -28,6 +28,7 @@ from jaxtyping import Array, Float
 from numpyro.distributions import biject_to
 
 from paramfilter.errors import ModelError
+from paramfilter.joint_prior import JointPrior
 from paramfilter.types import KeyArray, Theta
 
 NUM_PRIOR_DRAWS = 4096
@@ -55,10 +56,10 @@ class Parameters:
         """Draws from the prior, made once: whoever tries a model out or needs the prior's spread uses these."""
 
         def draw(key):
-            keys = dict(zip(self.names, jax.random.split(key, len(self.names)), strict=True))
-            theta = {name: prior.sample(keys[name]) for name, prior in self.prior.items()}
+            z = self.sample(key)
+            theta = self.constrain(z)
             scores = {name: jnp.sum(prior.log_prob(theta[name])) for name, prior in self.prior.items()}
-            return self.unconstrain(theta), theta, scores
+            return z, theta, scores
 
         try:
             draws, thetas, scores = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(0), NUM_PRIOR_DRAWS))
@@ -71,6 +72,11 @@ class Parameters:
                     f"{scores[name][:3]}. {_cure(name)}"
                 )
         return np.asarray(draws, np.float64)
+
+    @property
+    def joint(self) -> JointPrior | None:
+        """The prior as one Gaussian over z, if it is given as such."""
+        return self.prior if isinstance(self.prior, JointPrior) else None
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -123,6 +129,8 @@ class Parameters:
 
     def log_prior(self, z: Float[Array, " param"]) -> Float[Array, ""]:
         """Return the prior's log density in the unconstrained coordinates, Jacobian included."""
+        if self.joint is not None:
+            return self.joint.log_density(z)
         theta = self.constrain(z)
         scores = [jnp.sum(self.prior[name].log_prob(theta[name])) for name in self.names]
         return sum(scores, start=self.log_volume(z))
@@ -137,6 +145,8 @@ class Parameters:
 
     def sample(self, key: KeyArray) -> Float[Array, " param"]:
         """Draw coordinates from the prior."""
+        if self.joint is not None:
+            return self.joint.sample(key)
         keys = jax.random.split(key, len(self.names))
         theta = {name: self.prior[name].sample(k) for name, k in zip(self.names, keys, strict=True)}
         return self.unconstrain(theta)

@@ -191,6 +191,11 @@ def _require_independence(model: StateSpaceModel, blocks: tuple[Names, ...]) -> 
     pairs = [pair for two in itertools.combinations(blocks, 2) for pair in itertools.product(*two)]
     if not pairs:
         return
+    if model.parameters.joint is not None:
+        raise BeliefError(
+            "Blocks needs parameters that are independent under the prior, and this one is a joint Gaussian, fitted "
+            "to draws; use CrossInterpolation()."
+        )
     masks = np.zeros((len(pairs), 2, model.parameters.dimension), bool)
     for row, pair in enumerate(pairs):
         for side, name in enumerate(pair):

@@ -274,9 +274,11 @@ def _powers(points, degree: int):
 
 
 def _prior_gaussian(parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and Cholesky factor of the prior: exact for Normal priors, whose z is theta, else those of draws."""
+    """Return mean and Cholesky factor of the prior: exact where it is Gaussian in z, else those of draws."""
     gaussian = gaussian_of([parameters.prior[name] for name in parameters.names])
-    if gaussian is not None:
+    if parameters.joint is not None:
+        mean, covariance = parameters.joint.mean, parameters.joint.covariance
+    elif gaussian is not None:
         mean, covariance = np.asarray(gaussian.mean, np.float64), np.asarray(gaussian.covariance, np.float64)
     else:
         mean = np.mean(parameters.prior_draws, axis=0)

@@ -8,15 +8,16 @@ Means and standard deviations use the mean and variance of each belief (Rao-Blac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from paramfilter.beliefs import BoundBelief, Moments
+from paramfilter.filters.islands import split
 from paramfilter.filters.state import FilterState
 from paramfilter.types import KeyArray, Theta
 from paramfilter.weights import choose_by_weight, weighted_mean_and_variance
@@ -54,6 +55,16 @@ class Posterior:
         keys = jax.random.split(key, num_draws + 1)
         _, z = self.filter.compiled(draw_joint)(self.state, keys[0], keys[1:])
         return jax.vmap(self.filter.model.parameters.constrain)(z)
+
+    def chains(self, key: KeyArray, num_draws: int) -> dict[str, Array]:
+        """Draw thetas island by island: axes (island, draw, ...), which ArviZ reads as chains.
+
+        `arviz.from_dict({"posterior": posterior.chains(key, 1000)})` has the islands' disagreement in its R-hat.
+        """
+        num_islands = self.filter.num_islands
+        keys = jax.vmap(lambda one: jax.random.split(one, num_draws + 1))(jax.random.split(key, num_islands))
+        z = self.filter.compiled(_draw_chains)(self.state, keys)
+        return jax.vmap(jax.vmap(self.filter.model.parameters.constrain))(z)
 
     def log_prob(self, theta: Theta) -> Float[Array, ""]:
         """Return the log density of the mixture at theta, on the natural scale."""
@@ -93,7 +104,7 @@ def approximation_error(
 
 
 def draw_joint(
-    filter: ParticleFilter, state: FilterState, key_choose: KeyArray, keys_draw: KeyArray
+    filter: ParticleFilter, state: FilterState, key_choose: KeyArray, keys_draw: Key[Array, " draw"]
 ) -> tuple[PyTree, Float[Array, "draw param"]]:
     """Draw (x_t, theta) together, one pair for each key: a particle by weight, and theta from its belief."""
     belief = filter.bound_belief
@@ -101,6 +112,19 @@ def draw_joint(
     chosen = choose_by_weight(key_choose, state.log_weights, len(keys_draw))
     x, statistics, z = jax.tree.map(lambda leaf: leaf[chosen], (state.x, statistics, state.z))
     return x, jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys_draw, shared, statistics, z).z
+
+
+def _draw_chains(
+    filter: ParticleFilter, state: FilterState, keys: Key[Array, "island key"]
+) -> Float[Array, "island draw param"]:
+    members = split(filter.num_islands, state.log_weights)
+    alone = jnp.repeat(jnp.eye(filter.num_islands, dtype=bool), members.shape[1], axis=1)
+
+    def one(island, island_keys):
+        only = replace(state, log_weights=jnp.where(island, state.log_weights, -jnp.inf))
+        return draw_joint(filter, only, island_keys[0], island_keys[1:])[1]
+
+    return jax.vmap(one)(alone, keys)
 
 
 def _mixture_log_prob(filter: ParticleFilter, state: FilterState, z: Float[Array, " param"]) -> Float[Array, ""]:

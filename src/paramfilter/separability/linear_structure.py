@@ -131,6 +131,8 @@ def _read_priors(model: StateSpaceModel) -> _Priors:
                 f'Conjugate needs Normal priors for coefficients and InverseGamma priors for variances; "{name}" has a '
                 f"{type(family).__name__} prior. {OTHERWISE}"
             )
+    if model.parameters.joint is not None:  # all its marginals are Gaussian, or it would have been refused above
+        covariance = model.parameters.joint.covariance
     return _Priors(is_variance, mean, covariance, shape, rate)
 
 
