@@ -130,7 +130,7 @@ def gibbs_table(names: list[str] | None = None) -> dict:
         for kind in case.beliefs:
             row = _gibbs_row(name, kind, model, paths, exact) | {"least_effective_points": least}
             print(json.dumps(row), flush=True)
-            _put("beliefs_gibbs", {"data_sets": NUM_DATA_SETS, "precision": "float64"}, row, ("model", "belief"))
+            put_row("beliefs_gibbs", {"data_sets": NUM_DATA_SETS, "precision": "float64"}, row, ("model", "belief"))
     return {}
 
 
@@ -165,13 +165,13 @@ def filter_table(names: list[str] | None = None) -> dict:
         for parts in variants:
             jax.clear_caches()
             filter = pf.extended_parameter_filter(problem.model(), NUM_PARTICLES, **parts)
-            row = _filter_row(problem, filter)
+            row = filter_row(problem, filter)
             identity = ("problem", "precision", "proposal", "islands")
-            _put("beliefs_filters", {"particles": NUM_PARTICLES}, row, identity)
+            put_row("beliefs_filters", {"particles": NUM_PARTICLES}, row, identity)
     return {}
 
 
-def _filter_row(problem: Problem, filter: pf.ParticleFilter) -> dict:
+def filter_row(problem: Problem, filter: pf.ParticleFilter) -> dict:
     """Run a filter on every data set of a problem."""
     trusted = references.load(problem.name)
     runs = []
@@ -188,7 +188,7 @@ def _filter_row(problem: Problem, filter: pf.ParticleFilter) -> dict:
                 "errors": np.round(errors, 4).tolist(),
                 "absolute_errors": (flat(mean) - flat(right["mean"])).tolist(),
                 "sd_ratios": np.round(flat(sd) / flat(right["sd"]), 4).tolist(),
-                "ess_share": round(float(jnp.mean(info.ess)) / NUM_PARTICLES, 3),
+                "ess_share": round(float(jnp.mean(info.ess)) / filter.num_particles, 3),
                 "rhat": np.round(info.rhat[-1], 3).tolist(),
                 "approximation_error": float(posterior.approximation_error()),
                 "outcome": int(state.outcome),
@@ -331,7 +331,7 @@ def _cost_row(name, problem, model, kind, num_particles, num_rounds) -> dict:
     }
 
 
-def _put(name: str, heading: dict, row: dict, identity: tuple[str, ...]) -> None:
+def put_row(name: str, heading: dict, row: dict, identity: tuple[str, ...]) -> None:
     """Put a row into a table, in place of an older one."""
     path = RESULTS / f"{name}.json"
     with (RESULTS / f".{name}.lock").open("w") as lock:
