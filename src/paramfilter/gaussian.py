@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jax.scipy.linalg import block_diag
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from paramfilter import distributions
 from paramfilter.small_matrices import cholesky, solve_lower
@@ -54,6 +54,15 @@ class Gaussian:
         if self.is_diagonal:
             return columns / self.scale.reshape(-1, *[1] * (columns.ndim - 1))
         return solve_lower(self.scale, columns)
+
+    def blurred(self, columns: Float[Array, "obs param"]) -> Gaussian:
+        """Return the Gaussian with `columns columns^T` added to the covariance."""
+        return Gaussian(self.mean, cholesky(self.covariance + columns @ columns.T))
+
+    def log_prob(self, values: PyTree) -> Float[Array, ""]:
+        """Return the log density of values, laid out as one vector."""
+        white = self.whiten(distributions.ravel(values) - self.mean)
+        return self.log_normaliser(jnp.ones(self.mean.shape, bool)) - 0.5 * jnp.sum(white**2)
 
     def log_normaliser(self, observed: Bool[Array, " obs"]) -> Float[Array, ""]:
         """Return log of the density's constant over the observed components."""

@@ -1,7 +1,7 @@
 """What each particle believes about theta: the one part in which the algorithms of this field differ."""
 
 from paramfilter.beliefs.accuracy import ERROR_LIMIT
-from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments
+from paramfilter.beliefs.base import Belief, Blur, BoundBelief, Draw, Moments
 from paramfilter.beliefs.blocks import Blocks
 from paramfilter.beliefs.chebyshev import Chebyshev
 from paramfilter.beliefs.conjugate import Conjugate
@@ -16,6 +16,7 @@ __all__ = [
     "ERROR_LIMIT",
     "Belief",
     "Blocks",
+    "Blur",
     "BoundBelief",
     "Chebyshev",
     "Conjugate",

@@ -105,6 +105,15 @@ class BoundBelief(abc.ABC):
         """
         raise NotImplementedError
 
+    @property
+    def can_mix(self) -> bool:
+        """Whether two beliefs can be put together by `mixed`."""
+        return type(self).mixed is not BoundBelief.mixed
+
+    def mixed(self, shared: Shared, first: Statistic, second: Statistic) -> Statistic:
+        """Return the belief that is nearest to the even mixture of two."""
+        raise NotImplementedError
+
     @abc.abstractmethod
     def draw(self, key: KeyArray, shared: Shared, statistic: Statistic, previous: Float[Array, " param"]) -> Draw:
         """Draw theta; samplers that are Markov chains start from `previous`."""

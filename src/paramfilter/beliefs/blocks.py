@@ -127,6 +127,14 @@ class BoundBlocks(BoundBelief):
     def faded(self, statistic, share):
         return tuple(part.faded(own, share) for part, own in zip(self.bound, statistic, strict=True))
 
+    @property
+    def can_mix(self):
+        # The even mixture of two products is no product, unless there is one block.
+        return len(self.bound) == 1 and self.bound[0].can_mix
+
+    def mixed(self, shared, first, second):
+        return (self.bound[0].mixed(shared[0], first[0], second[0]),)
+
     def draw(self, key, shared, statistic, previous):
         z, outcome = previous, no_outcome()
         keys = jax.random.split(key, len(self.bound))

@@ -128,6 +128,21 @@ class BoundChebyshev(LikelihoodBelief):
     def faded(self, statistic, share):
         return replace(scaled(statistic, share), window=statistic.window)
 
+    def mixed(self, shared, first, second):
+        # On the wider window, so that no part of the mixture is cut off.
+        is_wider = jnp.sum(jnp.log(first.window.half_width)) >= jnp.sum(jnp.log(second.window.half_width))
+        wide = jax.tree.map(lambda one, other: jnp.where(is_wider, one, other), first, second)
+        narrow = jax.tree.map(lambda one, other: jnp.where(is_wider, other, one), first, second)
+        moved = self._moved(narrow, wide.window)
+        values = jnp.logaddexp(wide.values - self._log_mass(wide), moved.values - self._log_mass(narrow))
+        misses = 0.5 * (wide.misses + moved.misses)
+        hidden = jnp.sqrt(0.5 * (wide.hidden**2 + moved.hidden**2))
+        return WindowedValues(wide.window, values - jnp.max(values), misses - jnp.mean(misses), hidden)
+
+    def _log_mass(self, statistic: WindowedValues) -> Float[Array, ""]:
+        """Return the logarithm of the belief's integral."""
+        return jax.nn.logsumexp(self._on_grid(statistic))
+
     def draw(self, key, shared, statistic, previous):
         window = statistic.window
         log_density = self._on_grid(statistic)

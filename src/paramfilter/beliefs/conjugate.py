@@ -74,6 +74,15 @@ class BoundConjugate(BoundBelief):
     def faded(self, statistic, share):
         return scaled(statistic, share)
 
+    @property
+    def can_mix(self):
+        # Blocks, and coefficients and their variance, are tied to each other in a mixture of paths: that tie would be
+        # lost here, and with it a tenth of the sd (docs/decisions/0014-beliefs-given-the-present.md).
+        return len(self.posteriors) == 1 and type(self.posteriors[0]).mixed is not BlockPosterior.mixed
+
+    def mixed(self, shared, first, second):
+        return (self.posteriors[0].mixed(first[0], second[0]),)
+
     def draw(self, key, shared, statistic, previous):
         keys = jax.random.split(key, len(self.posteriors))
         z = jnp.asarray(self.structure.coefficient_mean, previous.dtype)

@@ -30,7 +30,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
 from paramfilter.compensated import CompensatedSum
-from paramfilter.small_matrices import cholesky, solve_lower, solve_upper
+from paramfilter.small_matrices import cholesky, inverse_of_lower, solve_lower, solve_upper
 from paramfilter.theta_samplers import CdfTable, InverseCdf
 from paramfilter.types import KeyArray
 
@@ -113,6 +113,10 @@ class BlockPosterior[Sums](abc.ABC):
     def absorb(self, sums: Sums, residual: Array, design: Array, count: Array) -> Sums:
         """Add one step."""
 
+    def mixed(self, first: Sums, second: Sums) -> Sums:
+        """Return sums with the moments of the even mixture of two posteriors, if the family can hold them."""
+        raise NotImplementedError
+
     @abc.abstractmethod
     def draw(self, key: KeyArray, sums: Sums) -> BlockValue:
         """Draw the block's parameters exactly."""
@@ -146,6 +150,19 @@ class KnownVariance(BlockPosterior[RegressionSums]):
 
     def absorb(self, sums, residual, design, count):
         return sums.add(residual, design)
+
+    def mixed(self, first, second):
+        prior_factor, mean, root = self._solve(first)
+        _, other_mean, other_root = self._solve(second)
+        inverse, other_inverse = inverse_of_lower(root), inverse_of_lower(other_root)
+        half = 0.5 * (mean - other_mean)
+        covariance = 0.5 * (inverse.T @ inverse + other_inverse.T @ other_inverse) + jnp.outer(half, half)
+        new_inverse = inverse_of_lower(cholesky(covariance))
+        inner = new_inverse.T @ new_inverse
+        precision = inner - jnp.eye(len(mean), dtype=mean.dtype)
+        shift = inner @ (0.5 * (mean + other_mean))
+        back = inverse_of_lower(prior_factor)
+        return RegressionSums(CompensatedSum.start(back.T @ precision @ back), CompensatedSum.start(back.T @ shift))
 
     def draw(self, key, sums):
         prior_factor, mean, posterior_factor = self._solve(sums)
@@ -193,6 +210,17 @@ class VarianceOnly(BlockPosterior[NoiseSums]):
 
     def absorb(self, sums, residual, design, count):
         return sums.add(residual, count)
+
+    def mixed(self, first, second):
+        # Mean and variance of 1/v, which is Gamma distributed.
+        (shape, rate), (other_shape, other_rate) = self._posterior(first), self._posterior(second)
+        one, other = shape / rate, other_shape / other_rate
+        mean, half = 0.5 * (one + other), 0.5 * (one - other)
+        variance = 0.5 * (one / rate + other / other_rate) + half**2
+        new_shape, new_rate = mean**2 / variance, mean / variance
+        return NoiseSums(
+            CompensatedSum.start(2 * (new_rate - self.rate)), CompensatedSum.start(2 * (new_shape - self.shape))
+        )
 
     def draw(self, key, sums):
         shape, rate = self._posterior(sums)

@@ -69,6 +69,13 @@ class BoundForgetting(BoundBelief):
     def faded(self, statistic, share):
         return self.inner.faded(statistic, share)
 
+    @property
+    def can_mix(self):
+        return self.inner.can_mix
+
+    def mixed(self, shared, first, second):
+        return self.inner.mixed(shared[0], first, second)
+
     def draw(self, key, shared, statistic, previous):
         return self.inner.draw(key, shared[0], statistic, previous)
 

@@ -49,8 +49,8 @@ FEW_ANCESTORS = Code(
     "what was learned some time ago rests on few ancestors. Beliefs follow paths, and paths are lost at each "
     "resampling: the posterior sd is too small, by about a tenth on an easy model and by more where the state is hard "
     "to see.",
-    "more particles (the loss sets in when the number of steps nears N); a proposal that sees the data; islands, which "
-    "show how far it has gone.",
+    "num_ancestors=2, if the belief allows it: beliefs given the present state do not ride on paths; more particles "
+    "(the loss sets in when the number of steps nears N); a proposal that sees the data; islands, which show it.",
 )
 DISAGREEMENT = Code(
     "W03",

@@ -87,7 +87,7 @@ def diagnose(state: FilterState, history: History) -> Diagnosis:
     heading = f"{made_by['model']}: {num_steps} steps, {num_particles} particles{islands}, {made_by['belief']}"
     checks = (
         _check_weights(history, num_particles),
-        _check_ancestors(history, num_particles, num_islands),
+        _check_ancestors(history, num_particles, num_islands) if made_by["ancestors"] == 1 else None,
         _check_islands(history, made_by["coordinates"]),
         _check_forecasts(history),
     )

@@ -25,7 +25,7 @@ TOLERANCE = 1e-3
 BEHAVIOUR = "log densities at probe points"
 
 
-def fingerprint(belief: BoundBelief, num_particles: int, num_islands: int) -> str:
+def fingerprint(belief: BoundBelief, num_particles: int, num_islands: int, num_ancestors: int) -> str:
     """Return the fingerprint of a filter with this belief, which knows its model, as JSON."""
     content = {
         "model": belief.model.name,
@@ -34,6 +34,7 @@ def fingerprint(belief: BoundBelief, num_particles: int, num_islands: int) -> st
         "belief": belief.name,
         "particles": num_particles,
         "islands": num_islands,
+        "ancestors": num_ancestors,
         "precision": str(jnp.result_type(float)),
         BEHAVIOUR: _probe_values(belief.model),
     }

@@ -6,7 +6,8 @@ One step, for particles i = 1..N with states x^i, statistics S^i and weights w^i
 2. regroup what the beliefs share, and draw theta^i from the belief q(theta | S^i);
 3. propose the next state x'^i given theta^i and y, and weigh it (bootstrap: draw by the transition, weigh by
    p(y | x'^i, theta^i));
-4. absorb (x^i, x'^i, y) into S^i.
+4. absorb (x^i, x'^i, y) into S^i; now and then, if the filter has two ancestors, mix in what another particle that
+   could have come to x'^i would believe (see `backward`).
 
 A proposal that looks ahead has theta drawn first, and particles are resampled by w^i a^i, where a^i estimates
 p(y | x^i, theta^i); dividing by a^i afterwards keeps the weights right. Weights are kept until the next step begins, so
@@ -27,12 +28,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from paramfilter.beliefs import ERROR_LIMIT
+from paramfilter.beliefs import ERROR_LIMIT, Blur
 from paramfilter.compensated import CompensatedSum
+from paramfilter.filters.backward import is_time_to_mix, other_ancestors
 from paramfilter.filters.health import Lineage, forecast, predictive_rank
 from paramfilter.filters.islands import disagreement, members, normalise_within, resample_within
 from paramfilter.filters.posterior import approximation_error
 from paramfilter.filters.state import FilterState, StepInfo
+from paramfilter.gaussian import known_gaussian
 from paramfilter.model import Datum, strongly_typed
 from paramfilter.outcome import Outcome
 from paramfilter.proposals import Move
@@ -43,8 +46,9 @@ from paramfilter.weights import effective_sample_size, normalise
 if TYPE_CHECKING:
     from paramfilter.filters.particle_filter import ParticleFilter
 
-WITNESS, FORECAST, RANK = 3, 4, 5
-"""Folded into a step's key for what beliefs keep, for forecasts and their ranks; the other keys are split from it."""
+WITNESS, FORECAST, RANK, OTHER = 3, 4, 5, 6
+"""Folded into a step's key for what beliefs keep, for forecasts and their ranks, and for other ancestors; the
+other keys are split from it."""
 
 
 def first_state(filter: ParticleFilter, key: KeyArray, inputs: Inputs) -> FilterState:
@@ -92,10 +96,11 @@ class _Particles:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Intentions:
-    """The theta that each particle has drawn, what came up, and its plan for the move."""
+    """The theta that each particle has drawn, what came up, how the belief blurs the move, and the plan for it."""
 
     z: Float[Array, "particle param"]
     outcome: Int[Array, " particle"]
+    blur: Blur | None
     plan: PyTree
 
 
@@ -114,11 +119,13 @@ def next_state(
         y, skipped = filter.outliers.screen(given, forecasts, state.skipped)
 
     if filter.bound_proposal.looks_ahead:
-        shared, ready, intentions = _intend(filter, key_theta, state.shared, before, y, inputs)
-        ready, intentions, happened = _resample_ahead(filter, key_resample, ready, intentions, state.time)
+        shared, pool, thoughts = _intend(filter, key_theta, state.shared, before, y, inputs)
+        ready, intentions, resampled = _resample_ahead(filter, key_resample, pool, thoughts, state.time)
+        ancestors, happened = resampled.ancestors, resampled.happened
     else:
         ready, happened = _resample(filter, key_resample, before, state.time)
         shared, ready, intentions = _intend(filter, key_theta, state.shared, ready, y, inputs)
+        pool, thoughts, ancestors = ready, intentions, jnp.arange(filter.num_particles, dtype=jnp.int32)
 
     moves = _move(filter, key_move, ready, intentions, y, inputs)
     is_usable = jax.vmap(_all_finite)((moves.x, intentions.z)) & (moves.log_weight < jnp.inf)
@@ -128,6 +135,21 @@ def next_state(
         return belief.absorb(shared, statistic, Datum(x_prev, x_new, y, inputs))
 
     absorbed = jax.vmap(absorb)(ready.statistics, ready.x, new_x)
+    if filter.num_ancestors == 2:
+
+        def log_score(chosen):
+            x_from, intention = jax.tree.map(lambda leaf: leaf[chosen], (pool.x, thoughts))
+            return _score_moves(filter, x_from, intention, new_x, y, inputs)
+
+        def with_others(absorbed):
+            key_other = jax.random.fold_in(key_step, OTHER)
+            others = other_ancestors(key_other, num_islands, pool.log_weights, ancestors, log_score)
+            other_x, other_statistics = jax.tree.map(lambda leaf: leaf[others], (pool.x, pool.statistics))
+            from_other = jax.vmap(absorb)(other_statistics, other_x, new_x)
+            return jax.vmap(belief.mixed, in_axes=(None, 0, 0))(shared, absorbed, from_other)
+
+        is_due = is_time_to_mix(state.time, filter.num_particles)
+        absorbed = jax.lax.cond(is_due, with_others, lambda absorbed: absorbed, absorbed)
     # The second argument lends its axis to beliefs without a statistic.
     fits = jax.vmap(lambda statistic, _: _all_finite(statistic))(absorbed, new_z)
     new_statistics = _keep_where(is_usable & fits, absorbed, ready.statistics)
@@ -202,7 +224,7 @@ def _resample(filter: ParticleFilter, key: KeyArray, before: _Particles, time) -
 
 def _resample_ahead(
     filter: ParticleFilter, key: KeyArray, before: _Particles, intentions: _Intentions, time
-) -> tuple[_Particles, _Intentions, Bool[Array, ""]]:
+) -> tuple[_Particles, _Intentions, Resampled]:
     """Resample by weight times promise, and take the promise off the weight again."""
     promise = jax.vmap(filter.bound_proposal.ahead)(intentions.plan)
     weighed, island_totals = normalise_within(filter.num_islands, before.log_weights + promise)
@@ -212,7 +234,7 @@ def _resample_ahead(
     has_promise = jnp.isfinite(island_totals)
     shares = members(island_totals + jnp.log(filter.num_islands), filter.num_particles)
     owed = jnp.where(members(has_promise, filter.num_particles), shares - promise[resampled.ancestors], 0.0)
-    return _copy(before, resampled, resampled.log_weights + owed, time), intentions, resampled.happened
+    return _copy(before, resampled, resampled.log_weights + owed, time), intentions, resampled
 
 
 def _copy(before: _Particles, resampled: Resampled, log_weights: Float[Array, " particle"], time) -> _Particles:
@@ -232,11 +254,11 @@ def _intend(
     def plan(statistic, z, x):
         blur = belief.transition_blur(shared, statistic, z, x, inputs) if proposal.takes_blur else None
         if blur is None:
-            return proposal.plan(parameters.constrain(z), x, y, inputs)
-        return proposal.plan(parameters.constrain(blur.z), x, y, inputs, blur.columns)
+            return None, proposal.plan(parameters.constrain(z), x, y, inputs)
+        return blur, proposal.plan(parameters.constrain(blur.z), x, y, inputs, blur.columns)
 
-    plans = jax.vmap(plan)(statistics, draws.z, before.x)
-    return shared, replace(before, statistics=statistics), _Intentions(draws.z, draws.outcome, plans)
+    blurs, plans = jax.vmap(plan)(statistics, draws.z, before.x)
+    return shared, replace(before, statistics=statistics), _Intentions(draws.z, draws.outcome, blurs, plans)
 
 
 def _move(
@@ -247,6 +269,24 @@ def _move(
 
     keys = jax.random.split(key, filter.num_particles)
     return jax.vmap(move)(keys, intentions.plan, intentions.z, ready.x)
+
+
+def _score_moves(
+    filter: ParticleFilter, x_prev: PyTree, intentions: _Intentions, x: PyTree, y: Observation, inputs: Inputs
+) -> Float[Array, " particle"]:
+    """Return log p(x | x_prev, theta) p(y | x, theta) for one origin (x_prev, theta) of each particle."""
+    model = filter.model
+
+    def score(x_from, intention, x_new):
+        theta = model.parameters.constrain(intention.z)
+        seen = model.observation_log_prob(theta, x_new, y, inputs)
+        if intention.blur is None:
+            return model.transition_log_prob(theta, x_from, x_new, inputs) + seen
+        center = model.parameters.constrain(intention.blur.z)
+        moved = known_gaussian(model.transition(center, x_from, inputs)).blurred(intention.blur.columns)
+        return moved.log_prob(x_new) + seen
+
+    return jax.vmap(score)(x_prev, intentions, x)
 
 
 def _all_finite(tree: Any) -> Bool[Array, ""]:

@@ -38,6 +38,8 @@ class ParticleFilter:
         resampling: When and how particles are resampled.
         num_islands: Groups of particles that are never mixed; a divisor of N.
         outliers: What to do with observations far outside the forecasts; None takes them at their word.
+        num_ancestors: 1 for beliefs that follow a particle's path, as in the paper; 2 for beliefs given its present
+            state, mixed from two ancestors at each step.
     """
 
     model: StateSpaceModel
@@ -47,6 +49,7 @@ class ParticleFilter:
     resampling: Resampling = Systematic()
     num_islands: int = 1
     outliers: SkipOutliers | None = None
+    num_ancestors: int = 1
     _compiled: dict[Callable, Callable] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self):
@@ -58,6 +61,13 @@ class ParticleFilter:
             raise ModelError(
                 f"{self.num_particles} particles cannot be shared out among {self.num_islands} islands; use "
                 f"{self.num_particles - self.num_particles % self.num_islands} particles."
+            )
+        if self.num_ancestors not in (1, 2):
+            raise ModelError(f"num_ancestors must be 1 (the path) or 2, got {self.num_ancestors!r}.")
+        if self.num_ancestors == 2 and not self.bound_belief.can_mix:
+            raise ModelError(
+                f"{self.belief!r} cannot be mixed from two ancestors; use num_ancestors=1, or one of Conjugate() and "
+                "Chebyshev()."
             )
         # Touch what can fail, so that a wrong model is refused here and not at the first observation.
         _ = (self.shapes, self.bound_belief, self.bound_proposal, self.fingerprint)
@@ -80,7 +90,7 @@ class ParticleFilter:
     @cached_property
     def fingerprint(self) -> str:
         """What tells this filter from another."""
-        return fingerprint(self.bound_belief, self.num_particles, self.num_islands)
+        return fingerprint(self.bound_belief, self.num_particles, self.num_islands, self.num_ancestors)
 
     def require_own(self, state: FilterState) -> None:
         """Refuse a state that another filter made."""

@@ -51,6 +51,7 @@ def extended_parameter_filter(
     resampling: Resampling = Systematic(),
     num_islands: int | None = None,
     outliers: SkipOutliers | None = None,
+    num_ancestors: int | None = None,
 ) -> ParticleFilter:
     """Make the extended parameter filter: beliefs in a fixed separable basis, chosen for the model.
 
@@ -62,6 +63,8 @@ def extended_parameter_filter(
         resampling: When and how particles are resampled.
         num_islands: Groups of particles that are never mixed; None for `DEFAULT_ISLANDS` if there are particles enough.
         outliers: What to do with observations far outside the forecasts; None takes them at their word.
+        num_ancestors: 1 for beliefs that follow paths, as in the paper; 2 for beliefs given the present state, which
+            stay right in the long run; None for 2 where the belief allows it.
     """
     if num_islands is None:
         is_enough = num_particles >= DEFAULT_ISLANDS * FEWEST_ON_AN_ISLAND and num_particles % DEFAULT_ISLANDS == 0
@@ -72,7 +75,9 @@ def extended_parameter_filter(
     if proposal is None:
         proposal, reason = choose_proposal(model)
         print(f"{model.name}: {proposal} ({reason}; pass proposal=... for another)")
-    return ParticleFilter(model, num_particles, belief, proposal, resampling, num_islands, outliers)
+    if num_ancestors is None:
+        num_ancestors = 2 if belief.bind(model).can_mix else 1
+    return ParticleFilter(model, num_particles, belief, proposal, resampling, num_islands, outliers, num_ancestors)
 
 
 def assumed_parameter_filter(

@@ -51,7 +51,7 @@ class GaussianProduct(BoundProposal):
     def plan(self, theta, x_prev, y, inputs, blur=None):
         moved = known_gaussian(self.model.transition(theta, x_prev, inputs))
         if blur is not None:
-            moved = Gaussian(moved.mean, cholesky(moved.covariance + blur @ blur.T))
+            moved = moved.blurred(blur)
         seen, slope = _seen_from(self.model, theta, x_prev, moved.mean, inputs)
         return condition(moved, seen, slope, distributions.ravel(y))
 

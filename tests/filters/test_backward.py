@@ -1,0 +1,60 @@
+"""Beliefs given the present state: the second ancestor has the right law, and the long run stays right."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import paramfilter as pf
+from paramfilter.beliefs import Conjugate
+from paramfilter.filters import backward
+from paramfilter.filters.backward import is_time_to_mix, other_ancestors
+from paramfilter.proposals import LookAhead
+
+
+def test_the_second_ancestor_follows_weight_times_score(monkeypatch):
+    monkeypatch.setattr(backward, "NUM_MOVES", 60)
+    num_particles, num_runs = 8, 2000
+    log_weights = jnp.log(jnp.array([0.1, 0.2, 0.3, 0.4, 0.4, 0.3, 0.2, 0.1]) / 2)
+    scores = jnp.log(jnp.array([4.0, 1.0, 2.0, 1.0, 1.0, 3.0, 0.0, 2.0]))
+
+    def run(key):
+        return other_ancestors(key, 2, log_weights, jnp.arange(num_particles), lambda chosen: scores[chosen])
+
+    chosen = np.asarray(jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), num_runs)))
+    for island in (slice(0, 4), slice(4, 8)):
+        right = np.exp(np.asarray(log_weights + scores))[island]
+        counts = np.bincount(chosen[:, island].ravel() - island.start, minlength=4)
+        expected = counts.sum() * right / right.sum()
+        error = (counts - expected) / np.sqrt(np.maximum(expected, 1.0))
+        # Each within seven standard errors; an impossible ancestor is never chosen. False alarms: 2e-11.
+        assert np.all(np.abs(error) < 7), (counts, expected)
+
+
+def test_mixing_begins_when_paths_are_lost_and_is_rare():
+    due = {size: [t for t in range(400) if is_time_to_mix(jnp.int32(t), size)] for size in (2, 200)}
+    assert due[200][0] == 100 and np.all(np.diff(due[200]) == 5)
+    assert due[2][:3] == [1, 2, 3]
+
+
+def test_the_long_run_stays_right_where_paths_do_not():
+    """AR(1), t = 20 N: the sd of path beliefs is too small and their means scatter; mixed ones agree with Kalman."""
+    model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 1.0), q=1.0, r=1.0)
+    ys = pf.simulate(jax.random.key(1), model, {"phi": 0.8}, 4000)[1]
+    right = pf.references.kalman_grid(model, ys)
+    mean, sd = float(right.mean()["phi"]), float(right.sd()["phi"])
+    found = {}
+    for num_ancestors in (1, 2):
+        filter = pf.ParticleFilter(model, 200, Conjugate(), LookAhead(), num_ancestors=num_ancestors)
+
+        def one(key, filter=filter):
+            state = jax.lax.fori_loop(0, len(ys), lambda i, s: filter.step(s, ys[i])[0], filter.init(key))
+            return filter.posterior(state).mean()["phi"], filter.posterior(state).sd()["phi"]
+
+        means, sds = jax.jit(lambda keys, one=one: jax.lax.map(one, keys))(jax.random.split(jax.random.key(2), 8))
+        errors = (np.asarray(means) - mean) / sd
+        found[num_ancestors] = np.sqrt(np.mean(errors**2)), np.median(np.asarray(sds) / sd)
+    assert found[1][1] < 0.95 < found[2][1] < 1.06
+    assert found[2][0] < 0.3 < found[1][0]
+    assert found[2][0] == pytest.approx(0.15, abs=0.15)
