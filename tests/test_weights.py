@@ -64,6 +64,11 @@ def test_effective_sample_size_counts_equal_weights(num_equal):
     assert effective_sample_size(log_weights) == num_equal
 
 
+def test_effective_sample_size_is_that_of_kong_liu_and_wong():
+    # (1 + 2 + 3)^2 / (1 + 4 + 9)
+    assert effective_sample_size(jnp.log(jnp.array([1.0, 2.0, 3.0]))) == pytest.approx(36 / 14, rel=1e-6)
+
+
 def test_total_of_weights_is_found_far_from_zero(float64):
     log_weights = jnp.log(jnp.array([1.0, 2.0, 5.0])) - 1e5
     _, log_total = normalise(log_weights)
