@@ -7,8 +7,6 @@ import pytest
 
 import paramfilter as pf
 from paramfilter.diagnostics import CODES
-from paramfilter.filters.health import predictive_rank
-from paramfilter.filters.loop import FORECAST
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +33,6 @@ def test_a_good_run_is_praised(filter, capsys):
     assert diagnosis.is_well
     printed = capsys.readouterr().out
     assert "30 steps, 200 particles in 4 islands" in printed and "no problem was found" in printed
-
-
-def test_forecasts_have_not_seen_the_observation(filter):
-    """The filter looks ahead: it chooses particles by y. Its forecasts are those of the particles as they were."""
-    belief, state, ys = filter.bound_belief, filter.init(jax.random.key(1)), jnp.array([1.5])
-    _, history = pf.run(filter, state, ys, progress=False)
-    key_step = jax.random.fold_in(state.key, state.time)
-    keys = jax.random.split(jax.random.split(key_step, 3)[1], filter.num_particles)
-    z = jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys, None, state.statistics, state.z).z
-    key_forecast = jax.random.fold_in(key_step, FORECAST)
-    expected = predictive_rank(key_forecast, filter.model, state.x, z, state.log_weights, ys[0], None)
-    assert float(history.info.pit[0]) == pytest.approx(float(expected), abs=1e-5)
 
 
 def test_long_runs_of_few_particles_are_caught(filter):

@@ -6,8 +6,9 @@
     python -m benchmarks.mutants "key" "weights"  # by words of the name
 
 A mutant is killed if a named test fails by an assertion: a crash, an import that fails or an error in a fixture is no
-kill. First the named tests are run on the library as it is, where they must pass. One thread each; `--jobs` runs several
-mutants side by side. Verdicts are written to `results/mutants.json` after each mutant, so a run can be broken off.
+kill. First the named tests are run on the library as it is, where they must pass. One thread each; `--jobs` runs
+several mutants side by side. Verdicts are written to `results/mutants.json` after each mutant, so a run can be broken
+off.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ def main() -> None:
                 verdicts[verdict.name] = verdict
                 write_verdicts(verdicts)
                 word = "killed  " if verdict.killed else "SURVIVED"
-                print(f"{count:3d}/{len(todo)} {word} {verdict.seconds:5.1f} s  {verdict.name}: {verdict.by}", flush=True)
+                print(
+                    f"{count:3d}/{len(todo)} {word} {verdict.seconds:5.1f} s  {verdict.name}: {verdict.by}", flush=True
+                )
     write_verdicts(verdicts)
     alive = [mutant.name for mutant in CATALOGUE if mutant.name not in verdicts or not verdicts[mutant.name].killed]
     print(f"{len(CATALOGUE) - len(alive)} of {len(CATALOGUE)} killed" + "".join(f"\n  alive: {name}" for name in alive))
@@ -144,8 +147,17 @@ def run_tests(node_ids, package_folder: Path, stop_at_first: bool) -> subprocess
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
-    wide = {"COLUMNS": "1000"}  # so that pytest does not cut its summary short
-    environment = os.environ | single_thread | wide | {"PYTHONPATH": f"{package_folder}{os.pathsep}{ROOT}"}
+    # A mutant leaves most compiled functions as they are; a function is found again by what it computes.
+    compiled_once = {
+        "JAX_COMPILATION_CACHE_DIR": str(package_folder.parent / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    places = {
+        "PYTHONPATH": f"{package_folder}{os.pathsep}{ROOT}",
+        "COLUMNS": "1000",  # so that pytest does not cut its summary short
+    }
+    environment = os.environ | single_thread | compiled_once | places
     options = ["-q", "-p", "no:cacheprovider", "-rf", "--tb=short", *(["-x"] if stop_at_first else [])]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options, *node_ids], cwd=ROOT, env=environment, capture_output=True, text=True

@@ -46,14 +46,14 @@ MUTANTS = (
         "resampling/stratified.py",
         "points = jax.random.bits(key, log_weights.shape, jnp.uint32)",
         "points = jnp.broadcast_to(jax.random.bits(key, dtype=jnp.uint32), log_weights.shape)",
-        ("resampling/test_resampling_law.py::test_counts_vary_together_as_those_of_blackjax_do",),
+        ("resampling/test_resampling_law.py::test_counts_vary_together_as_those_of_blackjax_do[Stratified()]",),
     ),
     Mutant(
         "a point counts wherever it lies in its slot",
         "resampling/multinomial.py",
         "return count + ((candidate < beyond) & is_before).astype(jnp.int32)",
         "return count + (candidate < beyond).astype(jnp.int32)",
-        ("resampling/test_resampling_law.py::test_expected_counts_are_n_times_the_weights_in_float32",),
+        ("resampling/test_resampling_law.py::test_expected_counts_are_n_times_the_weights_in_float32[Multinomial()]",),
     ),
     Mutant(
         "weights are kept after resampling",
@@ -84,10 +84,10 @@ MUTANTS = (
         (f"{CHAINS}[random walk]",),
     ),
     Mutant(
-        "the level and the interval of a slice come from one key",
+        "the level of a slice lies a uniform step down, not an exponential one",
         "theta_samplers/slice.py",
-        "self._step_out(key_interval, key_split, is_inside",
-        "self._step_out(key_level, key_split, is_inside",
+        "+ jnp.log(jax.random.uniform(key_level, dtype=point.dtype))",
+        "- jax.random.uniform(key_level, dtype=point.dtype)",
         (f"{CHAINS}[slice]",),
     ),
     Mutant(

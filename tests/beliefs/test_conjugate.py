@@ -72,6 +72,10 @@ def test_draws_and_density_of_a_matrix_regression_agree_with_its_moments(float64
     assert np.max(np.abs(z)) < 5.5  # false alarms: 1e-7
     covariance = np.cov(draws.T)
     np.testing.assert_allclose(np.diagonal(covariance), moments.variance["beta"], rtol=5.5 * np.sqrt(2 / len(draws)))
+    center, factor = belief.posteriors[0].coefficients(statistic[0], jnp.zeros(0))
+    standard = np.linalg.solve(np.asarray(factor), (draws - PRIOR_MEAN - np.asarray(center)).T)
+    errors = (standard @ standard.T / len(draws) - np.eye(3)) * np.sqrt(len(draws) / (1 + np.eye(3)))
+    assert np.max(np.abs(errors)) < 6  # standard errors; false alarms: 2e-9 each
     # The density at the mean of a Gaussian is known from its covariance alone.
     expected = stats.multivariate_normal(np.zeros(3), covariance).logpdf(np.zeros(3))
     assert float(belief.log_prob(None, statistic, moments.mean["beta"])) == pytest.approx(expected, abs=0.05)

@@ -11,7 +11,6 @@ import paramfilter as pf
 from paramfilter.beliefs import CrossInterpolation
 from paramfilter.separability.cross import cross_of_prior
 
-
 AUTOREGRESSION = pf.models.linear_gaussian(q=dist.LogNormal(0.0, 0.5))  # decomposed once: models compare by identity
 
 

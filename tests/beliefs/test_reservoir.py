@@ -15,13 +15,14 @@ def test_early_and_late_steps_are_kept_alike():
     @jax.jit
     @jax.vmap
     def kept(key):
-        empty = Datum(*[jnp.full(SIZE, -1.0)] * 3, None)
+        empty = jnp.full(SIZE, -1.0)
 
         def step(reservoir, time):
-            data = Datum(*[jnp.full(2, time * 1.0)] * 2, time * 1.0, None)
+            now = jnp.full(2, time * 1.0)
+            data = Datum(now, now, time * 1.0, None)
             return keep_some(jax.random.fold_in(key, time), reservoir, data, jnp.zeros(2), time), None
 
-        return jax.lax.scan(step, empty, jnp.arange(NUM_STEPS))[0].x
+        return jax.lax.scan(step, Datum(empty, empty, empty, None), jnp.arange(NUM_STEPS))[0].x
 
     times = np.asarray(kept(jax.random.split(jax.random.key(0), NUM_RUNS)))
     counts = np.bincount(times.astype(int).ravel(), minlength=NUM_STEPS)

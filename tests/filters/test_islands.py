@@ -129,15 +129,6 @@ def test_ranks_of_a_right_model_are_uniform(kind):
     assert np.isnan(predictive_rank(keys[0, 0], jnp.zeros(10), jnp.array(jnp.nan)))
 
 
-def test_ranks_weigh_the_forecasts():
-    """A tenth of the weight foretells values far below y, the rest far above it."""
-    model = pf.models.linear_gaussian(phi=dist.Normal(1.0, 0.1))
-    x = jnp.where(jnp.arange(100) < 50, -50.0, 50.0)
-    log_weights = jnp.where(jnp.arange(100) < 50, jnp.log(0.1 / 50), jnp.log(0.9 / 50))
-    rank = predictive_rank(jax.random.key(8), model, x, jnp.ones((100, 1)), log_weights, jnp.array(0.0), None)
-    assert float(rank) == pytest.approx(0.1, abs=1e-5)
-
-
 @pytest.mark.parametrize(("number", "text"), [(3, "use 39 particles"), (0, "at least two"), (30, "at least two")])
 def test_numbers_of_islands_that_do_not_work_are_refused(number, text):
     with pytest.raises(pf.ModelError, match=text):

@@ -46,7 +46,7 @@ def test_random_numbers_are_used_once(states):
 
 
 def test_the_initial_state_teaches_its_particle(states):
-    """a ~ N(0, 1) and x_0 ~ N(a, 1), so that a given x_0 is N(x_0 / 2, 1/2); the rule of seven nodes is right to 1 %."""
+    """a ~ N(0, 1) and x_0 ~ N(a, 1), so that a given x_0 is N(x_0 / 2, 1/2); seven nodes are right to 1 %."""
     start = states[0][0]
     np.testing.assert_allclose(start.statistics.mean[:, 0], start.x / 2, atol=0.02)
     np.testing.assert_allclose(start.statistics.factor[:, 0, 0], np.sqrt(0.5), rtol=0.02)

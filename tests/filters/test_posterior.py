@@ -10,7 +10,6 @@ import pytest
 
 import paramfilter as pf
 from paramfilter.compensated import CompensatedSum
-from paramfilter.filters import draw_particles
 
 PRIOR = dist.InverseGamma(4.0, 3.0)
 WEIGHTS = np.array([0.1, 0.2, 0.3, 0.4])
@@ -39,8 +38,3 @@ def test_variance_is_that_within_particles_and_between_them(filter, state):
     expected = np.sum(WEIGHTS * means**2 * 1.5) - np.sum(WEIGHTS * means) ** 2
     found = filter.posterior(replace(state, statistics=(sums,))).sd()["q"]
     assert float(found) == pytest.approx(np.sqrt(expected), rel=1e-5)
-
-
-def test_particles_are_drawn_by_weight(state):
-    counts = np.bincount(draw_particles(state, jax.random.key(1), 1000), minlength=4)
-    assert np.all(np.abs(counts - 1000 * WEIGHTS) <= 1)  # systematic: at most one off
