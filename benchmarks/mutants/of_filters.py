@@ -96,7 +96,7 @@ MUTANTS = (
         "filters/islands.py",
         "return jnp.ravel(each) - jnp.log(jnp.asarray(num_islands, log_weights.dtype)), log_totals",
         "return normalise(log_weights)[0], log_totals",
-        (f"{ISLANDS}::test_ancestors_stay_on_their_island",),
+        (f"{ISLANDS}::test_shares_stay_equal_and_evidence_is_the_pool",),
     ),
     Mutant(
         "R-hat counts the chance between islands as disagreement",
@@ -118,6 +118,13 @@ MUTANTS = (
         "model.sample_observation(key_observe, theta, x_next, inputs)",
         "model.sample_observation(key_observe, theta, one_x, inputs)",
         (f"{ISLANDS}::test_ranks_of_a_right_model_are_uniform[real]",),
+    ),
+    Mutant(
+        "forecasts come from particles chosen without their weights",
+        "filters/health.py",
+        "choose_by_weight(key_choose, log_weights, NUM_FORECASTS)",
+        "choose_by_weight(key_choose, jnp.zeros_like(log_weights), NUM_FORECASTS)",
+        (f"{ISLANDS}::test_forecasts_are_made_by_weight",),
     ),
     Mutant(
         "the posterior variance leaves out the variance between particles",

@@ -28,6 +28,13 @@ MUTANTS = (
         ("test_weights.py::test_moments_agree_with_numpy",),
     ),
     Mutant(
+        "particles are chosen without their weights",
+        "weights.py",
+        "cumulative = jnp.cumsum(jnp.exp(log_weights))",
+        "cumulative = jnp.cumsum(jnp.ones_like(log_weights))",
+        ("test_weights.py::test_particles_are_chosen_by_weight",),
+    ),
+    Mutant(
         "the prior in unconstrained coordinates has no Jacobian",
         "parameters.py",
         "start=self.log_volume(z))",

@@ -129,6 +129,16 @@ def test_ranks_of_a_right_model_are_uniform(kind):
     assert np.isnan(predictive_rank(keys[0, 0], jnp.zeros(10), jnp.array(jnp.nan)))
 
 
+def test_forecasts_are_made_by_weight():
+    """A tenth of the weight, on half of the particles, expects values far below zero."""
+    model = pf.models.linear_gaussian(phi=dist.Normal(1.0, 0.1))
+    is_below = jnp.arange(200) < 100
+    log_weights = jnp.log(jnp.where(is_below, 0.1 / 100, 0.9 / 100))
+    x = jnp.where(is_below, -50.0, 50.0)
+    forecasts = forecast(jax.random.key(8), model, x, jnp.ones((200, 1)), log_weights, None)
+    assert float(jnp.mean(forecasts < 0)) == pytest.approx(0.1, abs=0.011)  # systematic: at most one off
+
+
 @pytest.mark.parametrize(("number", "text"), [(3, "use 39 particles"), (0, "at least two"), (30, "at least two")])
 def test_numbers_of_islands_that_do_not_work_are_refused(number, text):
     with pytest.raises(pf.ModelError, match=text):
