@@ -26,7 +26,7 @@ MUTANTS = (
         "beliefs/conjugate_blocks.py",
         "noise = solve_upper(posterior_factor.T, normal)",
         "noise = solve_lower(posterior_factor, normal)",
-        (f"{CONJUGATE}::test_draws_and_density_of_a_matrix_regression_agree_with_its_moments",),
+        (f"{CONJUGATE}::test_draws_of_correlated_coefficients_have_their_covariance",),
     ),
     Mutant(
         "the rate of a variance grows by the square, not by half of it",
