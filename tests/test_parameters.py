@@ -73,3 +73,11 @@ def test_unknown_and_missing_names_are_listed(parameters):
         theta = parameters.constrain(jnp.zeros(8))
         theta["shar"] = theta.pop("share")
         parameters.unconstrain(theta)
+
+
+def test_parameters_are_drawn_independently():
+    num_draws = 5000
+    normals = Parameters({"a": dist.Normal(0.0, 1.0), "b": dist.Normal(1.0, 2.0)})
+    draws = jax.vmap(normals.sample)(jax.random.split(jax.random.key(0), num_draws))
+    assert abs(np.corrcoef(draws.T)[0, 1]) < 6 / np.sqrt(num_draws)  # false alarms: 2e-9
+    assert abs(np.corrcoef(normals.prior_draws.T)[0, 1]) < 6 / np.sqrt(len(normals.prior_draws))

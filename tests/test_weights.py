@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paramfilter.weights import (
+    choose_by_weight,
     effective_sample_size,
     normalise,
     relative_weights,
@@ -62,6 +63,17 @@ def test_effective_sample_size_lies_between_one_and_n(seed, spread):
 def test_effective_sample_size_counts_equal_weights(num_equal):
     log_weights = jnp.where(jnp.arange(NUM_PARTICLES) < num_equal, -700.0, -INF)
     assert effective_sample_size(log_weights) == num_equal
+
+
+def test_effective_sample_size_is_that_of_kong_liu_and_wong():
+    # (1 + 2 + 3)^2 / (1 + 4 + 9)
+    assert effective_sample_size(jnp.log(jnp.array([1.0, 2.0, 3.0]))) == pytest.approx(36 / 14, rel=1e-6)
+
+
+def test_particles_are_chosen_by_weight():
+    weights = np.array([0.1, 0.2, 0.3, 0.4])
+    counts = np.bincount(choose_by_weight(jax.random.key(6), jnp.log(jnp.asarray(weights)), 1000), minlength=4)
+    assert np.all(np.abs(counts - 1000 * weights) <= 1)  # systematic: at most one off
 
 
 def test_total_of_weights_is_found_far_from_zero(float64):

@@ -1,5 +1,7 @@
 """Chebyshev beliefs against exact densities: given the states, and as samplers of what they believe."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -79,6 +81,25 @@ def test_draws_follow_the_belief(dimension):
         z = (float(values.mean()) - float(moments.mean[name])) / (sd / np.sqrt(len(values)))
         assert abs(z) < MAX_Z
         assert float(values.std()) == pytest.approx(sd, rel=0.05)
+
+
+def test_draws_of_two_parameters_are_correlated_as_the_belief_is():
+    """a and b are standard normal, and a + b = 0.5 was seen with a noise of 1: their correlation becomes -1/2."""
+    model = pf.StateSpaceModel(
+        prior={"a": dist.Normal(0.0, 1.0), "b": dist.Normal(0.0, 1.0)},
+        initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
+        transition=lambda theta, x, inputs: dist.Normal(theta["a"] + theta["b"], 1.0),
+        observation=lambda theta, x, inputs: dist.Normal(x, 0.5),
+    )
+    belief, num_draws = Chebyshev().bind(model), 4000
+    start = belief.start()
+    points = belief._node_points(start.window)
+    values = (-0.5 * (jnp.sum(points, axis=1) - 0.5) ** 2).reshape(belief.num_nodes)
+    draw = lambda key: belief.draw(key, None, replace(start, values=values), jnp.zeros(2)).z
+    draws = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(5), num_draws))
+    found = np.corrcoef(np.asarray(draws, np.float64).T)[0, 1]
+    # Fisher's z has a standard error of 1/sqrt(n); 6 of them have a false-alarm rate of 2e-9.
+    assert np.arctanh(found) == pytest.approx(np.arctanh(-0.5), abs=6 / np.sqrt(num_draws))
 
 
 def test_an_impossible_theta_does_not_spoil_the_belief():

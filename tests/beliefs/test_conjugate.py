@@ -9,6 +9,7 @@ from scipy import stats
 
 import paramfilter as pf
 from paramfilter.beliefs import Conjugate
+from paramfilter.beliefs.conjugate_blocks import KnownVariance
 from paramfilter.model import Datum
 
 
@@ -75,6 +76,16 @@ def test_draws_and_density_of_a_matrix_regression_agree_with_its_moments(float64
     # The density at the mean of a Gaussian is known from its covariance alone.
     expected = stats.multivariate_normal(np.zeros(3), covariance).logpdf(np.zeros(3))
     assert float(belief.log_prob(None, statistic, moments.mean["beta"])) == pytest.approx(expected, abs=0.05)
+
+
+def test_draws_of_correlated_coefficients_have_their_covariance():
+    """With prior N(0, I) the precision is I + F^T F; its Cholesky factor makes the draws standard normal."""
+    posterior, design, num_draws = KnownVariance(np.eye(2)), np.array([[3.0, 3.0], [0.0, 1.0]]), 4000
+    sums = posterior.absorb(posterior.start(), jnp.zeros(2), jnp.asarray(design, float), jnp.array(2.0))
+    draws = jax.vmap(lambda key: posterior.draw(key, sums).delta)(jax.random.split(jax.random.key(3), num_draws))
+    standard = np.asarray(draws, np.float64) @ np.linalg.cholesky(np.eye(2) + design.T @ design)
+    errors = (standard.T @ standard / num_draws - np.eye(2)) * np.sqrt(num_draws / (1 + np.eye(2)))
+    assert np.max(np.abs(errors)) < 6  # standard errors; false alarms: below 1e-8 each
 
 
 def test_unknown_process_variance_is_inverse_gamma(float64):

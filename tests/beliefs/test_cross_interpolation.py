@@ -1,6 +1,7 @@
 """Cross interpolation: exact where the model is separable, accurate elsewhere, and a filter that learns with it."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -9,6 +10,8 @@ from benchmarks import gibbs
 import paramfilter as pf
 from paramfilter.beliefs import CrossInterpolation
 from paramfilter.separability.cross import cross_of_prior
+
+AUTOREGRESSION = pf.models.linear_gaussian(q=dist.LogNormal(0.0, 0.5))  # decomposed once: models compare by identity
 
 
 def verdict(kind, model, theta, seed, num_steps):
@@ -20,9 +23,8 @@ def verdict(kind, model, theta, seed, num_steps):
 
 
 def test_an_autoregression_is_exact_with_four_numbers(float64):
-    model = pf.models.linear_gaussian(q=dist.LogNormal(0.0, 0.5))
-    assert cross_of_prior(model).exact_rank == 4
-    found = verdict(CrossInterpolation(), model, {"phi": 0.8, "q": 1.0}, seed=0, num_steps=300)
+    assert cross_of_prior(AUTOREGRESSION).exact_rank == 4
+    found = verdict(CrossInterpolation(), AUTOREGRESSION, {"phi": 0.8, "q": 1.0}, seed=0, num_steps=300)
     assert found.divergence < 1e-10 and found.mean_error < 1e-5
 
 
@@ -52,6 +54,16 @@ def test_a_filter_learns_star_and_can_be_saved(tmp_path):
     posterior = filter.posterior(first)
     assert np.isfinite(float(posterior.log_prob({"gamma": 1.0, "c": 3.0})))
     assert abs(float(posterior.mean()["c"]) - 2.0) < 4.0
+
+
+def test_density_is_normalised(float64):
+    """Before data it is the prior; the few points behind the normaliser are right to a few percent."""
+    belief = CrossInterpolation().bind(AUTOREGRESSION)
+    shared = belief.start_shared(jnp.asarray(AUTOREGRESSION.parameters.prior_draws[:10]))
+    log_prob = jax.jit(lambda z: belief.log_prob(shared, belief.start(), z))
+    for z in ([0.3, 0.0], [0.5, 0.4]):
+        expected = float(AUTOREGRESSION.parameters.log_prior(jnp.array(z)))
+        assert float(log_prob(jnp.array(z))) == pytest.approx(expected, abs=0.05)
 
 
 def test_no_pivots_are_refused():

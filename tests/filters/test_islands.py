@@ -85,6 +85,14 @@ def test_disagreement_is_one_for_like_islands_and_grows_with_their_distance():
     assert np.isnan(disagreement(1, like, weights)[0])
 
 
+def test_what_chance_puts_between_islands_is_taken_off():
+    """Two islands of two: their means, 0 and 1, are as far apart as the variance of two draws, 1/2, explains."""
+    z, weights = jnp.array([[-1.0], [1.0], [0.0], [2.0]]), jnp.full(4, jnp.log(0.25))
+    assert float(disagreement(2, z, weights)[0]) == pytest.approx(1.0, abs=1e-6)
+    # Four times as far apart, the variance between is 8 and 7.5 of it is no chance.
+    assert float(disagreement(2, z.at[2:].add(3.0), weights)[0]) == pytest.approx(np.sqrt(8.5), rel=1e-6)
+
+
 def test_lineage_counts_ancestors_at_marks():
     lineage = Lineage.start(4)
     nobody_moves, first_only = jnp.arange(4), jnp.zeros(4, jnp.int32)
@@ -119,6 +127,16 @@ def test_ranks_of_a_right_model_are_uniform(kind):
     # Chi-square with 9 degrees of freedom: 52 has probability 4e-8 (the 100 forecasts of a rank blur it by 1 %).
     assert np.sum((counts - 400) ** 2 / 400) < 52
     assert np.isnan(predictive_rank(keys[0, 0], jnp.zeros(10), jnp.array(jnp.nan)))
+
+
+def test_forecasts_are_made_by_weight():
+    """A tenth of the weight, on half of the particles, expects values far below zero."""
+    model = pf.models.linear_gaussian(phi=dist.Normal(1.0, 0.1))
+    is_below = jnp.arange(200) < 100
+    log_weights = jnp.log(jnp.where(is_below, 0.1 / 100, 0.9 / 100))
+    x = jnp.where(is_below, -50.0, 50.0)
+    forecasts = forecast(jax.random.key(8), model, x, jnp.ones((200, 1)), log_weights, None)
+    assert float(jnp.mean(forecasts < 0)) == pytest.approx(0.1, abs=0.011)  # systematic: at most one off
 
 
 @pytest.mark.parametrize(("number", "text"), [(3, "use 39 particles"), (0, "at least two"), (30, "at least two")])

@@ -1,0 +1,22 @@
+"""A quadratic log density is found exactly, but for the ridge of the fit."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from paramfilter.beliefs.quadratic_fit import QuadraticFit
+from paramfilter.beliefs.spread import Spread
+
+COVARIANCE = np.array([[1.0, 0.6], [0.6, 0.8]])
+MEAN = np.array([0.4, -0.3])
+
+
+def test_gaussian_beliefs_are_fitted_and_whitened(float64):
+    """Half of the log density comes from the prior, half from the statistic."""
+    precision = jnp.asarray(np.linalg.inv(COVARIANCE))
+    half = lambda z: -0.25 * (z - MEAN) @ precision @ (z - MEAN)
+    spread = Spread(jnp.array([0.2, 0.1]), jnp.array([[1.0, 0.0], [0.3, 0.9]]))
+    fit = QuadraticFit.around(spread, half, lambda z: half(z)[None], jnp.ones(1))
+    mean, factor, whitener = fit.gaussian(jnp.ones(1))
+    np.testing.assert_allclose(whitener @ factor, np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(mean, MEAN, atol=1e-3)
+    np.testing.assert_allclose(factor @ factor.T, COVARIANCE, atol=3e-3)

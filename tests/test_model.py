@@ -1,0 +1,16 @@
+"""Simulated series follow the model they are drawn from."""
+
+import jax
+import numpy as np
+
+import paramfilter as pf
+
+
+def test_noises_of_moves_and_observations_are_independent():
+    num_steps = 5000
+    xs, ys = pf.simulate(jax.random.key(0), pf.models.linear_gaussian(), {"phi": 0.6}, num_steps + 1)
+    xs, ys = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
+    moves, errors = xs[1:] - 0.6 * xs[:-1], ys[1:] - xs[1:]
+    pairs = [(moves, errors), (moves[1:], moves[:-1]), (errors[1:], errors[:-1]), (moves[1:], errors[:-1])]
+    for first, second in pairs:
+        assert abs(np.corrcoef(first, second)[0, 1]) < 6 / np.sqrt(num_steps)  # false alarms: 2e-9 each
