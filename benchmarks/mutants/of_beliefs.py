@@ -161,4 +161,32 @@ MUTANTS = (
         "0, size)",
         ("beliefs/test_reservoir.py",),
     ),
+    Mutant(
+        "the spread between two coefficients is left out of their mixture",
+        "beliefs/conjugate_blocks.py",
+        " + jnp.outer(half, half)",
+        "",
+        ("beliefs/test_mixing.py",),
+    ),
+    Mutant(
+        "two beliefs at nodes are mixed without their normalisers",
+        "beliefs/chebyshev.py",
+        "jnp.logaddexp(wide.values - self._log_mass(wide), moved.values - self._log_mass(narrow))",
+        "jnp.logaddexp(wide.values, moved.values)",
+        ("beliefs/test_mixing.py",),
+    ),
+    Mutant(
+        "the newest datum fades with the old ones",
+        "beliefs/forgetting.py",
+        "self.inner.absorb(shared[0], self.inner.faded(statistic, shared[1]), datum)",
+        "self.inner.faded(self.inner.absorb(shared[0], statistic, datum), shared[1])",
+        ("beliefs/test_forgetting.py",),
+    ),
+    Mutant(
+        "a belief that fades forgets its prior as well",
+        "beliefs/moment_matched.py",
+        "(1 - share, inverse_of_lower(first.factor))",
+        "(0.0, inverse_of_lower(first.factor))",
+        ("beliefs/test_forgetting.py",),
+    ),
 )

@@ -22,9 +22,9 @@ MUTANTS = (
     ),
     Mutant(
         "the spread of theta is left out of the blurred transition",
-        "proposals/gaussian_product.py",
-        "cholesky(moved.covariance + blur @ blur.T)",
-        "cholesky(moved.covariance)",
+        "gaussian.py",
+        "cholesky(self.covariance + columns @ columns.T)",
+        "cholesky(self.covariance)",
         ("proposals/test_blur.py",),
     ),
     Mutant(

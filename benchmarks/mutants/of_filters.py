@@ -168,4 +168,25 @@ MUTANTS = (
         "key_move = key_observe = step_key",
         ("test_model.py",),
     ),
+    Mutant(
+        "a second ancestor is taken from any island",
+        "filters/backward.py",
+        "jnp.ravel(firsts + jnp.clip(found, 0, size - 1))",
+        "jnp.ravel(firsts[::-1] + jnp.clip(found, 0, size - 1))",
+        ("filters/test_backward.py::test_the_second_ancestor_follows_weight_times_score",),
+    ),
+    Mutant(
+        "a second ancestor is accepted by the inverse of the ratio",
+        "filters/backward.py",
+        "< new_score - score",
+        "< score - new_score",
+        ("filters/test_backward.py::test_the_second_ancestor_follows_weight_times_score",),
+    ),
+    Mutant(
+        "outliers are measured from zero instead of from the forecasts",
+        "filters/outliers.py",
+        "jnp.abs(seen - jnp.mean(foretold, axis=0))",
+        "jnp.abs(seen)",
+        ("filters/test_data_as_they_come.py",),
+    ),
 )

@@ -153,4 +153,11 @@ MUTANTS = (
         "score = -0.5 * (jnp.log(2 * jnp.pi) + residual**2 / variance)",
         ("references/test_kalman_grid.py::test_ar1_agrees_with_the_dense_gaussian_and_adaptive_quadrature",),
     ),
+    Mutant(
+        "the correlations of draws are dropped from a joint prior",
+        "warm_start.py",
+        "prior = JointPrior(marginals, mean, covariance)",
+        "prior = JointPrior(marginals, mean, np.diag(np.diag(covariance)))",
+        ("test_warm_start.py",),
+    ),
 )
