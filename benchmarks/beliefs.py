@@ -1,8 +1,9 @@
 """How right, how honest and how costly each belief is: `python -m benchmarks.beliefs [gibbs|filters|honesty|cost] ...`.
 
 - **gibbs**: the belief given the true states, against the exact density of theta (see `gibbs`), 20 data sets, float64.
-- **filters**: the whole filter with the chosen belief, N = 1000, with the paper's loop (bootstrap, one island) and with
-  the default parts, against trusted posteriors (see `references`), 10 data sets, float32.
+- **filters**: the whole filter with the chosen belief, N = 1000, with the paper's loop (bootstrap, one island), with
+  the default parts, and with beliefs given the present state, against trusted posteriors (see `references`), 10 data
+  sets, float32.
 - **honesty**: the error that a belief reports against its true one, over many models, settings and lengths.
 - **cost**: an update and a draw against the bare evaluation of the user's log density at as many points, in one run.
 
@@ -39,6 +40,7 @@ from paramfilter.beliefs import (
     TaylorOfMean,
 )
 from paramfilter.errors import BeliefError
+from paramfilter.filters import choose_belief
 from paramfilter.models import (
     cauchy_ar1,
     multispecies,
@@ -57,7 +59,8 @@ NUM_PARTICLES = 1000
 NEAR = "cauchy_ar1, near the observation"
 """The Cauchy problem once more, with a proposal made for it by hand."""
 
-PAPERS_LOOP = {"proposal": Bootstrap(), "num_islands": 1}
+PAPERS_LOOP = {"proposal": Bootstrap(), "num_islands": 1, "num_ancestors": 1}
+PATHS = {"num_ancestors": 1}
 
 
 @dataclass(frozen=True)
@@ -158,15 +161,21 @@ def _gibbs_row(name: str, kind: Belief, model: pf.StateSpaceModel, paths: list, 
 
 
 def filter_table(names: list[str] | None = None) -> dict:
-    """Judge whole filters in the precision that is on (JAX_ENABLE_X64): the paper's loop, then the default parts."""
+    """Judge whole filters in the precision that is on (JAX_ENABLE_X64).
+
+    First the paper's loop, then the default parts with beliefs along paths, then the default where that differs.
+    """
     for name in names or [*PROBLEMS, NEAR]:
         problem = PROBLEMS["cauchy_ar1" if name == NEAR else name]
-        variants = [{"proposal": NearObservation(), "num_islands": 1}] if name == NEAR else [PAPERS_LOOP, {}]
+        can_mix = choose_belief(problem.model())[0].bind(problem.model()).can_mix
+        variants = [PAPERS_LOOP, PATHS, {}] if can_mix else [PAPERS_LOOP, PATHS]
+        if name == NEAR:
+            variants = [PAPERS_LOOP | {"proposal": NearObservation()}]
         for parts in variants:
             jax.clear_caches()
             filter = pf.extended_parameter_filter(problem.model(), NUM_PARTICLES, **parts)
             row = filter_row(problem, filter)
-            identity = ("problem", "precision", "proposal", "islands")
+            identity = ("problem", "precision", "proposal", "islands", "ancestors")
             put_row("beliefs_filters", {"particles": NUM_PARTICLES}, row, identity)
     return {}
 
@@ -202,6 +211,7 @@ def filter_row(problem: Problem, filter: pf.ParticleFilter) -> dict:
         "precision": str(jnp.result_type(float)),
         "proposal": repr(filter.proposal),
         "islands": filter.num_islands,
+        "ancestors": filter.num_ancestors,
         "belief": repr(filter.belief),
         "num_steps": problem.num_steps,
         "parameters": _flat_names(trusted["0"]["mean"]),
