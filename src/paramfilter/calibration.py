@@ -30,7 +30,7 @@ NUM_DRAWS = 199
 """Posterior draws among which a truth is ranked."""
 
 BATCH = 50
-"""Runs that go side by side."""
+"""Runs that share one call."""
 
 LOG_LIKELIHOOD = "log p(y | x, theta)"
 
@@ -146,7 +146,10 @@ def _begin(filter: ParticleFilter, keys, clock, inputs, initial_inputs):
 
 
 def _advance(filter: ParticleFilter, states: FilterState, ys, inputs, start, stop):
-    def one(state, series):
+    # One after the other: side by side, a step would pay for what only some times ask for, such as mixing beliefs.
+    def one(run):
+        state, series = run
+
         def turn(index, carry):
             y, inputs_now = jax.tree.map(lambda leaf: leaf[index], (series, inputs))
             state, info = filter.step(carry[0], y, inputs_now)
@@ -155,7 +158,7 @@ def _advance(filter: ParticleFilter, states: FilterState, ys, inputs, start, sto
         nothing = (state, jnp.zeros((), state.z.dtype), jnp.int32(0))
         return jax.lax.fori_loop(start, stop, turn, nothing)
 
-    return jax.vmap(one)(states, ys)
+    return jax.lax.map(one, (states, ys))
 
 
 def _rank(filter: ParticleFilter, keys, states: FilterState, truth, x, y, inputs, time):
