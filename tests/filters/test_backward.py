@@ -23,6 +23,7 @@ def test_the_second_ancestor_follows_weight_times_score(monkeypatch):
         return other_ancestors(key, 2, log_weights, jnp.arange(num_particles), lambda chosen: scores[chosen])
 
     chosen = np.asarray(jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), num_runs)))
+    assert np.array_equal(np.broadcast_to(np.arange(8) // 4, chosen.shape), chosen // 4)
     for island in (slice(0, 4), slice(4, 8)):
         right = np.exp(np.asarray(log_weights + scores))[island]
         counts = np.bincount(chosen[:, island].ravel() - island.start, minlength=4)
