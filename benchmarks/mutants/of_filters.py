@@ -187,6 +187,6 @@ MUTANTS = (
         "filters/outliers.py",
         "jnp.abs(seen - jnp.mean(foretold, axis=0))",
         "jnp.abs(seen)",
-        ("filters/test_data_as_they_come.py::TestOutliers::test_far_is_far_from_the_forecasts",),
+        ("filters/test_data_as_they_come.py::test_far_is_far_from_the_forecasts",),
     ),
 )

@@ -86,6 +86,12 @@ def filters():
     return pf.ParticleFilter(*parts), pf.ParticleFilter(*parts, outliers=pf.SkipOutliers())
 
 
+def test_far_is_far_from_the_forecasts():
+    forecasts = 1000.0 + jnp.linspace(-1, 1, NUM_FORECASTS)[:, None] * jnp.ones(2)
+    kept, counts = pf.SkipOutliers().screen(jnp.array([1001.0, 0.0]), forecasts, jnp.zeros(2, jnp.int32))
+    assert float(kept[0]) == 1001.0 and np.isnan(kept[1]) and counts.tolist() == [0, 1]
+
+
 class TestOutliers:
     def test_a_slip_is_as_good_as_missing(self, filters):
         plain, careful = filters
@@ -117,11 +123,6 @@ class TestOutliers:
             jnp.array([1.0, 9.0]), jnp.zeros((NUM_FORECASTS, 2), jnp.int32), jnp.zeros(2, jnp.int32)
         )
         assert float(kept[0]) == 1.0 and np.isnan(kept[1]) and counts.tolist() == [0, 1]
-
-    def test_far_is_far_from_the_forecasts(self):
-        forecasts = 1000.0 + jnp.linspace(-1, 1, NUM_FORECASTS)[:, None] * jnp.ones(2)
-        kept, counts = pf.SkipOutliers().screen(jnp.array([1001.0, 0.0]), forecasts, jnp.zeros(2, jnp.int32))
-        assert float(kept[0]) == 1001.0 and np.isnan(kept[1]) and counts.tolist() == [0, 1]
 
     def test_what_is_missing_does_not_end_the_count(self):
         forecasts, policy = jnp.linspace(-1, 1, NUM_FORECASTS), pf.SkipOutliers(in_a_row=2)
