@@ -80,19 +80,20 @@ def summarise(name: str, found: pf.Calibration) -> dict:
     """Return the row of a case: cover at each time, and how often the alarm rings."""
     limit = RHAT_LIMIT
     counts = np.sum(~np.isnan(found.rhat), axis=0)
-    return {
-        "case": name,
+    reached = [place for place, count in enumerate(counts) if count]
+    row = {
         "times": list(LONG),
         "runs": counts.tolist(),
-        "cover": {key: np.round(value, 4).tolist() for key, value in found.cover(0.9).items()},
-        "chance": {key: [float(f"{one:.2g}") for one in value] for key, value in found.chance().items()},
-        "alarm_share": np.round(np.sum(found.rhat > limit, axis=0) / counts, 4).tolist(),
-        "rhat_quantiles": np.round(np.nanquantile(found.rhat, [0.05, 0.5, 0.95], axis=0), 3).T.tolist(),
-        "median_ancestors": np.nanmedian(found.num_ancestors, axis=0).tolist(),
-        "flagged_share": np.round(
-            np.nanmean(np.where(np.isnan(found.outcome), np.nan, found.outcome != 0), 0), 4
-        ).tolist(),
+        "alarm_share": np.round(np.sum(found.rhat > limit, axis=0) / np.maximum(counts, 1), 4).tolist(),
+        "rhat_quantiles": np.round(np.nanquantile(found.rhat[:, reached], [0.05, 0.5, 0.95], axis=0), 3).T.tolist(),
+        "median_ancestors": np.nanmedian(found.num_ancestors[:, reached], axis=0).tolist(),
+        "flagged_share": np.round(np.sum(found.outcome > 0, axis=0) / np.maximum(counts, 1), 4).tolist(),
     }
+    by_quantity = {
+        "cover": {key: np.round(value[reached], 4).tolist() for key, value in found.cover(0.9).items()},
+        "chance": {key: [float(f"{value[place]:.2g}") for place in reached] for key, value in found.chance().items()},
+    }
+    return {"case": name} | {key: value[: len(reached)] for key, value in row.items()} | by_quantity
 
 
 def _batch_path(name: str, first: int, times: tuple[int, ...]) -> Path:
