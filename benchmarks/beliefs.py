@@ -40,7 +40,6 @@ from paramfilter.beliefs import (
     TaylorOfMean,
 )
 from paramfilter.errors import BeliefError
-from paramfilter.filters import choose_belief
 from paramfilter.models import (
     cauchy_ar1,
     multispecies,
@@ -167,13 +166,12 @@ def filter_table(names: list[str] | None = None) -> dict:
     """
     for name in names or [*PROBLEMS, NEAR]:
         problem = PROBLEMS["cauchy_ar1" if name == NEAR else name]
-        can_mix = choose_belief(problem.model())[0].bind(problem.model()).can_mix
-        variants = [PAPERS_LOOP, PATHS, {}] if can_mix else [PAPERS_LOOP, PATHS]
-        if name == NEAR:
-            variants = [PAPERS_LOOP | {"proposal": NearObservation()}]
+        variants = [PAPERS_LOOP | {"proposal": NearObservation()}] if name == NEAR else [PAPERS_LOOP, PATHS, {}]
         for parts in variants:
             jax.clear_caches()
             filter = pf.extended_parameter_filter(problem.model(), NUM_PARTICLES, **parts)
+            if not parts and filter.num_ancestors == 1:
+                continue  # paths are its default
             row = filter_row(problem, filter)
             identity = ("problem", "precision", "proposal", "islands", "ancestors")
             put_row("beliefs_filters", {"particles": NUM_PARTICLES}, row, identity)

@@ -21,6 +21,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 import paramfilter as pf
+from paramfilter.calibration import LOG_LIKELIHOOD
 from paramfilter.diagnostics.diagnosis import RHAT_LIMIT
 from paramfilter.models import cauchy_ar1, linear_gaussian, sin, star, stochastic_volatility
 
@@ -73,18 +74,17 @@ def gather(name: str, num_runs: int, num_long: int) -> pf.Calibration:
                 parts.setdefault(field, []).append(np.pad(value, missing, constant_values=np.nan))
     together = {field: np.concatenate(pieces) for field, pieces in parts.items()}
     model = CASES[name]()
-    return pf.Calibration(LONG, (*model.parameters.coordinate_names, "x", "log p(y | x, theta)"), **together)
+    return pf.Calibration(LONG, (*model.parameters.coordinate_names, "x", LOG_LIKELIHOOD), **together)
 
 
 def summarise(name: str, found: pf.Calibration) -> dict:
     """Return the row of a case: cover at each time, and how often the alarm rings."""
-    limit = RHAT_LIMIT
     counts = np.sum(~np.isnan(found.rhat), axis=0)
     reached = [place for place, count in enumerate(counts) if count]
     row = {
         "times": list(LONG),
         "runs": counts.tolist(),
-        "alarm_share": np.round(np.sum(found.rhat > limit, axis=0) / np.maximum(counts, 1), 4).tolist(),
+        "alarm_share": np.round(np.sum(found.rhat > RHAT_LIMIT, axis=0) / np.maximum(counts, 1), 4).tolist(),
         "rhat_quantiles": np.round(np.nanquantile(found.rhat[:, reached], [0.05, 0.5, 0.95], axis=0), 3).T.tolist(),
         "median_ancestors": np.nanmedian(found.num_ancestors[:, reached], axis=0).tolist(),
         "flagged_share": np.round(np.sum(found.outcome > 0, axis=0) / np.maximum(counts, 1), 4).tolist(),

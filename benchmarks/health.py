@@ -25,7 +25,7 @@ from paramfilter.models import linear_gaussian
 RESULTS = Path(__file__).parent / "results" / "health.json"
 AUTOREGRESSION = Problem("linear_gaussian", linear_gaussian, {"phi": 0.8}, 1000)
 NUM_PARTICLES = 1000
-NUM_ROUNDS = 41
+NUM_ROUNDS = 25
 STEPS_A_ROUND = 20
 
 

@@ -87,7 +87,7 @@ MUTANTS = (
     Mutant(
         "all islands copy the particles of the first",
         "filters/islands.py",
-        "ancestors=jnp.ravel(each.ancestors + firsts[:, None])",
+        "ancestors=among_all(each.ancestors)",
         "ancestors=jnp.ravel(each.ancestors)",
         (f"{ISLANDS}::test_ancestors_stay_on_their_island",),
     ),
@@ -171,8 +171,8 @@ MUTANTS = (
     Mutant(
         "a second ancestor is taken from any island",
         "filters/backward.py",
-        "jnp.ravel(firsts + jnp.clip(found, 0, size - 1))",
-        "jnp.ravel(firsts[::-1] + jnp.clip(found, 0, size - 1))",
+        "among_all(jnp.clip(found, 0, rows.shape[1] - 1).astype(jnp.int32))",
+        "among_all(jnp.clip(found, 0, rows.shape[1] - 1).astype(jnp.int32))[::-1]",
         ("filters/test_backward.py::test_the_second_ancestor_follows_weight_times_score",),
     ),
     Mutant(

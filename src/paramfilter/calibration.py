@@ -24,6 +24,7 @@ from tqdm import tqdm
 from paramfilter.errors import DataError
 from paramfilter.filters import FilterState, ParticleFilter, draw_joint
 from paramfilter.model import simulate
+from paramfilter.ranks import chance_of_ranks
 from paramfilter.types import Inputs, KeyArray
 
 NUM_DRAWS = 199
@@ -65,11 +66,7 @@ class Calibration:
         """Return the chi-square probability that uniform ranks are as uneven as these."""
         found = np.empty(self.ranks.shape[1:])
         for place in np.ndindex(found.shape):
-            ranks = self.ranks[:, *place]
-            counts = np.histogram(ranks[~np.isnan(ranks)], num_bins, (0, 1))[0]
-            expected = max(counts.sum(), 1) / num_bins
-            statistic = np.sum((counts - expected) ** 2) / expected
-            found[place] = jax.scipy.special.gammaincc((num_bins - 1) / 2, statistic / 2)
+            found[place] = chance_of_ranks(self.ranks[:, *place], num_bins)
         return {name: found[:, index] for index, name in enumerate(self.quantities)}
 
     def __str__(self) -> str:

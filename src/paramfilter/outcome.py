@@ -43,7 +43,8 @@ MESSAGES = {
     ),
     Outcome.MODEL_RETURNED_NAN: (
         "the model returned NaN for some particles; they got weight zero and are counted in info.num_nan. Bound the "
-        "prior, or guard the expression inside the model."
+        "prior, or guard the expression inside the model. (Inside your own jit also: an observation that can only be "
+        "missing as a whole was missing in part.)"
     ),
     Outcome.BELIEF_IMPROPER: (
         "a belief about theta has no finite integral (its polynomial grows without bound); draws came from a "

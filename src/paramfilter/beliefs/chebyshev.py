@@ -140,7 +140,7 @@ class BoundChebyshev(LikelihoodBelief):
         return WindowedValues(wide.window, values - jnp.max(values), misses - jnp.mean(misses), hidden)
 
     def _log_mass(self, statistic: WindowedValues) -> Float[Array, ""]:
-        """Return the logarithm of the belief's integral."""
+        """Return the logarithm of the belief's integral in window coordinates, in units of the grid's cells."""
         return jax.nn.logsumexp(self._on_grid(statistic))
 
     def draw(self, key, shared, statistic, previous):
@@ -169,7 +169,7 @@ class BoundChebyshev(LikelihoodBelief):
 
     def log_prob(self, shared, statistic, z):
         spacing = 2.0 / (self._num_grid_points - 1)
-        log_normaliser = jax.nn.logsumexp(self._on_grid(statistic)) + statistic.window.dimension * jnp.log(spacing)
+        log_normaliser = self._log_mass(statistic) + statistic.window.dimension * jnp.log(spacing)
         u = statistic.window.to_u(z)
         inside = jnp.all(jnp.abs(u) <= 1)
         return jnp.where(inside, self._at(self._with_prior(statistic), jnp.clip(u, -1, 1)) - log_normaliser, -jnp.inf)

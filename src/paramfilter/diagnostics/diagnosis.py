@@ -14,6 +14,7 @@ from paramfilter.diagnostics import codes
 from paramfilter.diagnostics.codes import Code
 from paramfilter.filters import FilterState
 from paramfilter.outcome import Outcome
+from paramfilter.ranks import chance_of_ranks
 from paramfilter.running import History
 
 LEAST_ESS = 0.05
@@ -129,7 +130,7 @@ def _check_forecasts(history: History) -> Finding | None:
         ranks = np.reshape(np.asarray(leaf), (len(leaf), -1))
         for component in range(ranks.shape[1]):
             seen = ranks[:, component][~np.isnan(ranks[:, component])]
-            if len(seen) >= FEWEST_RANKS and (chance := _chance_of_ranks(seen)) < SURPRISE_LIMIT:
+            if len(seen) >= FEWEST_RANKS and (chance := chance_of_ranks(seen, NUM_BINS)) < SURPRISE_LIMIT:
                 name = f"y{jax.tree_util.keystr(path)}" + (f"[{component}]" if ranks.shape[1] > 1 else "")
                 counts = np.histogram(seen, NUM_BINS, (0, 1))[0]
                 return Finding(
@@ -137,14 +138,6 @@ def _check_forecasts(history: History) -> Finding | None:
                     f"{name}: tenths of the forecasts hold {counts.tolist()} observations (p = {chance:.0e}).",
                 )
     return None
-
-
-def _chance_of_ranks(ranks: np.ndarray) -> float:
-    """Return the chi-square probability that uniform ranks are as uneven as these."""
-    counts = np.histogram(ranks, NUM_BINS, (0, 1))[0]
-    expected = len(ranks) / NUM_BINS
-    statistic = np.sum((counts - expected) ** 2 / expected)
-    return float(jax.scipy.special.gammaincc((NUM_BINS - 1) / 2, statistic / 2))
 
 
 def _check_flags(history: History, outcome: int) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from paramfilter.filters.islands import split
+from paramfilter.filters.islands import among_all, split
 from paramfilter.types import KeyArray
 
 NUM_MOVES = 4
@@ -69,9 +69,7 @@ def other_ancestors(
 def _draw_within(key: KeyArray, num_islands: int, log_weights: Float[Array, " particle"]) -> Int[Array, " particle"]:
     """Draw as many particles as there are, independently by weight, each from its own island."""
     rows = split(num_islands, log_weights)
-    size = rows.shape[1]
     cumulative = jnp.cumsum(jax.nn.softmax(rows, axis=1), axis=1)
     points = jax.random.uniform(key, rows.shape, rows.dtype) * cumulative[:, -1:]
     found = jax.vmap(lambda steps, at: jnp.searchsorted(steps, at, side="right"))(cumulative, points)
-    firsts = size * jnp.arange(num_islands)[:, None]
-    return jnp.ravel(firsts + jnp.clip(found, 0, size - 1)).astype(jnp.int32)
+    return among_all(jnp.clip(found, 0, rows.shape[1] - 1).astype(jnp.int32))

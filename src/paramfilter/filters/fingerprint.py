@@ -25,7 +25,7 @@ TOLERANCE = 1e-3
 BEHAVIOUR = "log densities at probe points"
 
 
-def fingerprint(belief: BoundBelief, num_particles: int, num_islands: int, num_ancestors: int) -> str:
+def fingerprint(belief: BoundBelief, num_particles: int, num_islands: int, num_ancestors: int | None) -> str:
     """Return the fingerprint of a filter with this belief, which knows its model, as JSON."""
     content = {
         "model": belief.model.name,

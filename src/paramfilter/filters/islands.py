@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
 from paramfilter.resampling import Resampled, Resampling
 from paramfilter.types import KeyArray
@@ -30,13 +30,17 @@ def resample_within(
     if num_islands == 1:
         return resampling.resample(key, log_weights)
     each = jax.vmap(resampling.resample)(jax.random.split(key, num_islands), split(num_islands, log_weights))
-    size = each.ancestors.shape[1]
-    firsts = size * jnp.arange(num_islands, dtype=each.ancestors.dtype)
     return Resampled(
-        ancestors=jnp.ravel(each.ancestors + firsts[:, None]),
+        ancestors=among_all(each.ancestors),
         log_weights=jnp.ravel(each.log_weights) - jnp.log(jnp.asarray(num_islands, log_weights.dtype)),
         happened=jnp.any(each.happened),
     )
+
+
+def among_all(places: Int[Array, "island member"]) -> Int[Array, " particle"]:
+    """Turn places within each island into places among all particles."""
+    num_islands, size = places.shape
+    return jnp.ravel(places + size * jnp.arange(num_islands, dtype=places.dtype)[:, None])
 
 
 def normalise_within(

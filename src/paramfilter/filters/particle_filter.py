@@ -39,7 +39,7 @@ class ParticleFilter:
         num_islands: Groups of particles that are never mixed; a divisor of N.
         outliers: What to do with observations far outside the forecasts; None takes them at their word.
         num_ancestors: 1 for beliefs that follow a particle's path, as in the paper; 2 for beliefs given its present
-            state, mixed from two ancestors at each step.
+            state, mixed from two ancestors now and then; None for 2 where the belief allows it.
     """
 
     model: StateSpaceModel
@@ -49,7 +49,7 @@ class ParticleFilter:
     resampling: Resampling = Systematic()
     num_islands: int = 1
     outliers: SkipOutliers | None = None
-    num_ancestors: int = 1
+    num_ancestors: int | None = 1
     _compiled: dict[Callable, Callable] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self):
@@ -62,6 +62,8 @@ class ParticleFilter:
                 f"{self.num_particles} particles cannot be shared out among {self.num_islands} islands; use "
                 f"{self.num_particles - self.num_particles % self.num_islands} particles."
             )
+        if self.num_ancestors is None:
+            object.__setattr__(self, "num_ancestors", 2 if self.bound_belief.can_mix else 1)
         if self.num_ancestors not in (1, 2):
             raise ModelError(f"num_ancestors must be 1 (the path) or 2, got {self.num_ancestors!r}.")
         if self.num_ancestors == 2 and not self.bound_belief.can_mix:

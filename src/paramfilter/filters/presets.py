@@ -75,8 +75,6 @@ def extended_parameter_filter(
     if proposal is None:
         proposal, reason = choose_proposal(model)
         print(f"{model.name}: {proposal} ({reason}; pass proposal=... for another)")
-    if num_ancestors is None:
-        num_ancestors = 2 if belief.bind(model).can_mix else 1
     return ParticleFilter(model, num_particles, belief, proposal, resampling, num_islands, outliers, num_ancestors)
 
 
