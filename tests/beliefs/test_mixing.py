@@ -1,4 +1,7 @@
-"""Two beliefs put together have the mean and the variance of their even mixture."""
+"""Two beliefs put together have the mean and the (co)variance of their even mixture."""
+
+from dataclasses import replace
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -8,12 +11,16 @@ import pytest
 
 import paramfilter as pf
 from paramfilter.beliefs import Blocks, Chebyshev, Conjugate, CrossInterpolation, Forgetting
+from paramfilter.beliefs.mixing import MomentPoints
+from paramfilter.beliefs.quadratic_fit import QuadraticFit
+from paramfilter.beliefs.spread import Spread
 from paramfilter.model import Datum
 
 COEFFICIENT = pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5), q=0.49)
 VARIANCE = pf.models.linear_gaussian(phi=0.7, q=dist.InverseGamma(3.0, 2.0))
 BOTH = pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5), q=dist.InverseGamma(3.0, 2.0))
 NUM_STEPS = 200
+PAIRS = np.arange(0, 60), np.arange(100, 160)
 
 
 def path(seed):
@@ -70,10 +77,91 @@ def test_a_belief_mixed_with_itself_stays(case, float64):
     assert np.allclose(density(bound.mixed(shared, first, first)), density(first), atol=0.01)
 
 
+@cache
+def population(num_steps):
+    """Return a filter of coefficient and noise after some steps, on which paths disagree, and its state."""
+    filter = pf.extended_parameter_filter(BOTH, 200, belief=CrossInterpolation(), num_ancestors=1)
+    ys = pf.simulate(jax.random.key(5), BOTH, {"phi": 0.6, "q": 0.5}, num_steps)[1]
+    go_on = jax.jit(lambda state: jax.lax.fori_loop(0, num_steps, lambda t, s: filter.step(s, ys[t])[0], state))
+    return filter.bound_belief, go_on(filter.init(jax.random.key(6)))
+
+
+def grid_moments(bound, shared, statistic):
+    """Return mean and covariance of a belief in the population's standard coordinates, by summing over a grid."""
+    ticks = jnp.linspace(-4.0, 4.0, 81)
+    places = jnp.stack(jnp.meshgrid(ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 2)
+    log_prob = lambda place: bound.log_prob(shared, statistic, shared.spread.from_standard(place))
+    weights = jax.nn.softmax(jax.vmap(log_prob)(places))
+    mean = weights @ places
+    return mean, (weights[:, None] * (places - mean)).T @ (places - mean)
+
+
+def test_mixing_keeps_what_ties_parameters_together(float64):
+    """Coefficient and noise given pairs of paths, against the mixture's moments on a grid.
+
+    Over 60 pairs the errors of the means are 0.03 sd on average and 0.05 in rms, those of covariances 0.02 and 0.07.
+    """
+    bound, state = population(120)
+    shared = state.shared
+    assert shared.fit.is_good
+    moments = jax.jit(jax.vmap(lambda statistic: grid_moments(bound, shared, statistic)))
+    first, second = (jax.tree.map(lambda leaf, part=part: leaf[part], state.statistics) for part in PAIRS)
+    one, other = moments(first), moments(second)
+    mixed = moments(jax.jit(jax.vmap(bound.mixed, in_axes=(None, 0, 0)))(shared, first, second))
+    half = 0.5 * (one[0] - other[0])
+    covariance = 0.5 * (one[1] + other[1]) + half[:, :, None] * half[:, None]
+    sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+    within = np.sqrt(0.5 * np.diagonal(one[1] + other[1], axis1=1, axis2=2))
+    assert np.all(np.sqrt(np.mean((half / within) ** 2, axis=0)) > 0.4)  # they do differ
+    mean_errors = (mixed[0] - 0.5 * (one[0] + other[0])) / sd
+    covariance_errors = (mixed[1] - covariance) / (sd[:, :, None] * sd[:, None])
+    np.testing.assert_array_less(np.abs(np.mean(mean_errors, axis=0)), 0.06)
+    np.testing.assert_array_less(np.sqrt(np.mean(mean_errors**2, axis=0)), 0.1)
+    np.testing.assert_array_less(np.abs(np.mean(covariance_errors, axis=0)), 0.05)
+    np.testing.assert_array_less(np.sqrt(np.mean(covariance_errors**2, axis=0)), 0.12)
+
+
+def test_beliefs_that_no_quadratic_fits_are_left_as_they_are(float64):
+    bound, state = population(120)
+    first, second = (jax.tree.map(lambda leaf, index=index: leaf[index], state.statistics) for index in (0, 100))
+    unfit = replace(state.shared, fit=replace(state.shared.fit, is_good=jnp.array(False)))
+    assert jax.tree.all(jax.tree.map(np.array_equal, jax.jit(bound.mixed)(unfit, first, second), first))
+
+
+def test_pivots_mixed_with_themselves_stay(float64):
+    bound, state = population(120)
+    statistic = jax.tree.map(lambda leaf: leaf[0], state.statistics)
+    density = jax.jit(
+        lambda s: jax.vmap(lambda z: bound.log_prob(state.shared, s, z))(state.shared.spread.mean + 0.1 * state.z[:5])
+    )
+    once = jax.jit(bound.mixed)(state.shared, statistic, statistic)
+    np.testing.assert_allclose(density(once), density(statistic), atol=1e-6)
+
+
 def test_what_cannot_be_mixed_is_refused():
     several = pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5), r=dist.InverseGamma(3.0, 2.0))
-    for model, belief in ((several, Conjugate()), (BOTH, Conjugate()), (COEFFICIENT, CrossInterpolation())):
+    for model, belief in ((several, Conjugate()), (BOTH, Conjugate())):
         with pytest.raises(pf.ModelError, match="cannot be mixed from two ancestors; use num_ancestors=1"):
             pf.ParticleFilter(model, 20, belief, num_ancestors=2)
     with pytest.raises(pf.ModelError, match=r"must be 1 \(the path\) or 2"):
         pf.ParticleFilter(COEFFICIENT, 20, Conjugate(), num_ancestors=3)
+
+
+def skewed(point):
+    """Return the log density of log v where v is Gamma(4): skewed, with moments that are polygamma functions."""
+    return 4.0 * point[0] - jnp.exp(point[0])
+
+
+def test_moments_of_a_skewed_belief_are_found_beyond_its_fitted_gaussian(float64):
+    right = np.array([float(jax.scipy.special.polygamma(order, 4.0)) for order in (0, 1)])
+    spread = Spread(jnp.array([1.3]), jnp.array([[0.55]]))
+    prior, features = lambda z: jnp.zeros(()), lambda z: skewed(z)[None]
+    fit = QuadraticFit.around(spread, prior, features, jnp.ones(1))
+    fitted = fit.standard_gaussian(fit.typical)
+    found = MomentPoints.around(spread, features, prior).moments(fit.typical, fitted)
+    errors = [
+        (1.3 + 0.55 * float(part.mean[0]) - right[0], 0.55**2 * float(part.covariance[0, 0]) / right[1] - 1)
+        for part in (fitted, found)
+    ]
+    assert abs(errors[0][0]) > 0.02  # the fit alone misses the mean
+    np.testing.assert_array_less(np.abs(errors[1]), [0.006, 0.03])

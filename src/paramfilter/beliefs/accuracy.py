@@ -78,7 +78,9 @@ def star_points(dimension: int) -> CheckPoints:
     return CheckPoints(np.concatenate([np.zeros((1, dimension)), axes]))
 
 
-def error_over_bulk(misses: Float[Array, " check"], log_density: Float[Array, " check"]) -> Float[Array, ""]:
+def error_over_bulk(
+    misses: Float[Array, " check"], log_density: Float[Array, " check"], must_be_near: bool = True
+) -> Float[Array, ""]:
     """Return the error of a belief in nats: the spread of the misses under it, or infinity if one is not a number.
 
     Check points count by the belief's density and, as much, by what the exact density would be there: a belief that
@@ -92,7 +94,7 @@ def error_over_bulk(misses: Float[Array, " check"], log_density: Float[Array, " 
     error = CAUTION * jnp.sqrt(jnp.sum(weights * centred**2))
     # A belief that is nowhere near its check points, or at one of them only, has gone astray, however small the misses.
     is_near = (jnp.mean(jnp.isfinite(log_density)) > 0.5) & (jnp.max(weights) < ALONE)
-    return jnp.where(is_near & jnp.all(jnp.isfinite(misses)), error, jnp.inf)
+    return jnp.where((is_near | (not must_be_near)) & jnp.all(jnp.isfinite(misses)), error, jnp.inf)
 
 
 def _features(points):

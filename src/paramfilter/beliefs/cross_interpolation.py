@@ -15,6 +15,9 @@ has shrunk or moved enough, new pivots are chosen among points around it, for a 
 data; the old belief is evaluated at the new pivots. That is exact where the old interpolation was; its error stays in
 the belief, and the check points carry it on (see `accuracy`).
 
+**Mixing.** Two beliefs become one by averaging S, and a quadratic beside it (`mixing`) puts the distance between them
+back. The density is held to be zero far out then, as for models that are not exactly separable: the quadratic rises.
+
 **Draws.** A quadratic fitted to the belief at points around the particles gives each particle a Student t of its own,
 from which `Independence` proposes; refusals are carried on. The fit is linear in the statistic, so that one small
 matrix, renewed at each step, serves all particles.
@@ -35,6 +38,8 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from paramfilter.beliefs.accuracy import CheckPoints, error_over_bulk, star_points
 from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments, no_outcome, scaled
+from paramfilter.beliefs.bend import Bend
+from paramfilter.beliefs.mixing import MomentPoints, project_mixture
 from paramfilter.beliefs.quadratic_fit import QuadraticFit
 from paramfilter.beliefs.reservoir import keep_some
 from paramfilter.beliefs.spread import MIN_SPREAD, Spread, quasi_random_normals, spread_of
@@ -153,13 +158,15 @@ class CrossShared:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PivotSums:
-    """What a particle remembers: S at the pivots, the misses at the check points (accuracy), and what it began with.
+    """What a particle remembers: S at the pivots, what mixing has put beside it (mixing), the misses at the check
+    points (accuracy), and what it began with.
 
-    `beginning` is (x_0, inputs) if the initial law depends on theta, and None if not: a single datum of another kind is
-    cheaper to keep than to interpolate.
+    The bend is in standard coordinates of the latest choice of pivots. `beginning` is (x_0, inputs) if the initial law
+    depends on theta, and None if not: a single datum of another kind is cheaper to keep than to interpolate.
     """
 
     values: Float[Array, " pivot"]
+    bend: Bend
     misses: Float[Array, " check"]
     beginning: PyTree
 
@@ -175,13 +182,14 @@ class BoundCross(BoundBelief):
     name: str
 
     def start(self):
-        return PivotSums(jnp.zeros(self.prior_cross.size), jnp.zeros(self._checks.size), None)
+        bend = Bend.none(self.model.parameters.dimension)
+        return PivotSums(jnp.zeros(self.prior_cross.size), bend, jnp.zeros(self._checks.size), None)
 
     def start_shared(self, z):
         cast = lambda leaf: jnp.asarray(leaf, float if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf.dtype)
         table = jax.tree.map(cast, self.prior_cross.table)
         prior = Spread(*(cast(part) for part in self.prior_cross.spread))
-        fit = self._quadratic_fit(table, prior, jnp.zeros(self.prior_cross.size))
+        fit = self._quadratic_fit(table, prior, prior, self.start())
         return CrossShared(table, prior, prior, fit, jax.tree.map(cast, self.prior_cross.data))
 
     def absorb_initial(self, shared, statistic, x, inputs):
@@ -206,6 +214,19 @@ class BoundCross(BoundBelief):
     def faded(self, statistic, share):
         return replace(scaled(statistic, share), beginning=statistic.beginning)
 
+    def mixed(self, shared, first, second):
+        # What x_0 said stays with the first ancestor: one datum of many.
+        points = MomentPoints.around(shared.fit.spread, self._moment_features(shared), self.model.parameters.log_prior)
+        share, bend = project_mixture(shared.fit, points, _numbers(first), _numbers(second), len(first.values))
+        mixture = PivotSums(
+            0.5 * share * (first.values + second.values),
+            bend.seen_from(shared.fit.spread, shared.chosen_for),
+            0.5 * (first.misses + second.misses),
+            first.beginning,
+        )
+        # Paths that disagree by many of their own widths have beliefs whose moments the fit cannot see.
+        return jax.tree.map(lambda new, old: jnp.where(shared.fit.is_good, new, old), mixture, first)
+
     def draw(self, key, shared, statistic, previous):
         region = self._region(shared, statistic)
         return Draw(self.sampler.draw(key, self._log_density(shared, statistic), previous, region).z, no_outcome())
@@ -226,8 +247,10 @@ class BoundCross(BoundBelief):
         return log_density(z) - log_normaliser
 
     def approximation_error(self, shared, statistic):
-        log_density = self._log_density(shared, statistic)
-        return error_over_bulk(statistic.misses, jax.vmap(log_density)(self._check_points(shared)))
+        log_density = jax.vmap(self._log_density(shared, statistic))(self._check_points(shared))
+        # Check points sit on the population; where paths disagree, a belief is much narrower and may be near none of
+        # them. An exactly separable model cannot have gone astray by that.
+        return error_over_bulk(statistic.misses, log_density, must_be_near=self.prior_cross.exact_rank is None)
 
     def regroup(self, shared, statistics, z, log_weights):
         shared, statistics = jax.lax.cond(
@@ -235,8 +258,10 @@ class BoundCross(BoundBelief):
             lambda: self._refreshed(shared, statistics),
             lambda: (shared, statistics),
         )
-        typical = jax.nn.softmax(log_weights) @ statistics.values
-        return replace(shared, fit=self._quadratic_fit(shared.table, shared.spread, typical)), statistics
+        weights = jax.nn.softmax(log_weights)
+        typical = jax.tree.map(lambda leaf: jnp.tensordot(weights, leaf, 1), replace(statistics, beginning=None))
+        fit = self._quadratic_fit(shared.table, shared.chosen_for, shared.spread, typical)
+        return replace(shared, fit=fit), statistics
 
     def witness(self, key, shared, data, z, log_weights, time):
         # The draws as they came from the beliefs, before the datum's weights thin them out.
@@ -265,7 +290,8 @@ class BoundCross(BoundBelief):
         changes = jnp.where(jnp.isfinite(changes), changes, 0.0)  # an old check point may be impossible by now
         new_places = jax.vmap(shared.chosen_for.to_standard)(self._check_points(renewed))
         misses = jax.vmap(lambda one: self._checks.carry(one, new_places))(statistics.misses + changes)
-        return renewed, replace(statistics, values=values, misses=misses)
+        bends = jax.vmap(lambda bend: bend.seen_from(shared.chosen_for, spread))(statistics.bend)
+        return renewed, replace(statistics, values=values, bend=bends, misses=misses)
 
     def _weights(self, table: CrossTable, z: Float[Array, " param"]) -> Float[Array, " pivot"]:
         """Return P(theta), or NaN where theta is impossible."""
@@ -277,12 +303,15 @@ class BoundCross(BoundBelief):
     def _log_density(self, shared: CrossShared, statistic: PivotSums):
         dtype, caution = shared.chosen_for.mean.dtype, _caution(shared)
         is_exact = self.prior_cross.exact_rank is not None
-        reach = np.sqrt(self.model.parameters.dimension) + (caution.exact_reach if is_exact else caution.reach)
+        is_bent = jnp.any(statistic.bend.curvature != 0)
+        reach = jnp.where(is_bent, caution.reach, caution.exact_reach) if is_exact else caution.reach
+        reach += np.sqrt(self.model.parameters.dimension)
         prior = Spread(*(jnp.asarray(part, dtype) for part in self.prior_cross.spread))
 
         def log_density(z):
             weights = self._weights(shared.table, z)
             value = self.model.parameters.log_prior(z) + jnp.dot(statistic.values, weights)
+            value += statistic.bend.at(shared.chosen_for.to_standard(z))
             if statistic.beginning is not None:
                 value += self.factors.initial(z, *statistic.beginning)
             is_held = jnp.sum(shared.chosen_for.to_standard(z) ** 2) < reach**2
@@ -293,11 +322,26 @@ class BoundCross(BoundBelief):
 
         return log_density
 
-    def _quadratic_fit(self, table: CrossTable, spread: Spread, typical: Float[Array, " pivot"]) -> QuadraticFit:
-        return QuadraticFit.around(spread, self.model.parameters.log_prior, lambda z: self._weights(table, z), typical)
+    def _quadratic_fit(self, table: CrossTable, chosen_for: Spread, spread: Spread, typical: PivotSums) -> QuadraticFit:
+        features = lambda z: self._features(table, chosen_for, z)
+        return QuadraticFit.around(spread, self.model.parameters.log_prior, features, _numbers(typical))
+
+    def _features(self, table: CrossTable, chosen_for: Spread, z: Float[Array, " param"]):
+        """Return what multiplies the numbers of a belief."""
+        return jnp.concatenate([self._weights(table, z), Bend.features(chosen_for.to_standard(z))])
+
+    def _moment_features(self, shared: CrossShared):
+        """Return the features as a function of z: NaN where the interpolation is not to be trusted."""
+
+        def features(z):
+            rows = self._features(shared.table, shared.chosen_for, z)
+            size = jnp.sum(jnp.abs(rows[: self.prior_cross.size]))
+            return jnp.where(size < _caution(shared).moderate_weights, rows, jnp.nan)
+
+        return features
 
     def _region(self, shared: CrossShared, statistic: PivotSums) -> Region:
-        mean, spread, whitener = shared.fit.gaussian(statistic.values)
+        mean, spread, whitener = shared.fit.gaussian(_numbers(statistic))
         nowhere = jnp.zeros_like(mean)
         return Region(nowhere, nowhere, mean, spread, whitener)
 
@@ -321,6 +365,11 @@ class BoundCross(BoundBelief):
     @cached_property
     def _normaliser_points(self) -> np.ndarray:
         return quasi_random_normals(NUM_NORMALISER_POINTS, self.model.parameters.dimension)
+
+
+def _numbers(statistic: PivotSums) -> Float[Array, " coefficient"]:
+    """Return all that a log density is linear in, in the order of the quadratic fit."""
+    return jnp.concatenate([statistic.values, statistic.bend.coefficients])
 
 
 def _has_moved(chosen_for: Spread, spread: Spread, caution: Caution) -> Bool[Array, ""]:

@@ -19,8 +19,9 @@ from functools import lru_cache
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
+from paramfilter.beliefs.bend import Bend
 from paramfilter.beliefs.spread import Spread, quasi_random_normals
 from paramfilter.small_matrices import inverse_of_lower
 
@@ -45,12 +46,18 @@ FARTHEST_MEAN = 4.0
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class QuadraticFit:
-    """The fit: `offset + map @ statistic` are the coefficients of 1, s_i and s_i s_j."""
+    """The fit: `offset + map @ statistic` are the coefficients of 1, s_i and s_i s_j.
+
+    `typical` is the statistic by whose belief the points of the fit were weighed, and `is_good` tells whether that
+    belief is a quadratic over the population; if it is not, the population's Gaussian stands for all.
+    """
 
     spread: Spread
     whitener: Float[Array, "param param"]
     offset: Float[Array, " coeff"]
     map: Float[Array, "coeff pivot"]
+    typical: Float[Array, " pivot"]
+    is_good: Bool[Array, ""]
 
     @classmethod
     def around(
@@ -87,26 +94,37 @@ class QuadraticFit:
             whitener,
             jnp.where(is_good, solver @ prior, jnp.asarray(_standard_normal(len(identity)), prior.dtype)),
             jnp.where(is_good, solver @ rows, 0.0),
+            typical,
+            is_good,
         )
 
     def gaussian(
         self, statistic: Float[Array, " pivot"]
     ) -> tuple[Float[Array, " param"], Float[Array, "param param"], Float[Array, "param param"]]:
         """Return mean, a factor of the covariance, and the factor's inverse, in z."""
+        mean, inverse, lower = self._standard(statistic)
+        return self.spread.from_standard(mean), self.spread.factor @ inverse.T, lower.T @ self.whitener
+
+    def standard_gaussian(self, statistic: Float[Array, " pivot"]) -> Spread:
+        """Return mean and a factor of the covariance, in standard coordinates."""
+        mean, inverse, _ = self._standard(statistic)
+        return Spread(mean, inverse.T)
+
+    def quadratic(self, statistic: Float[Array, " pivot"]) -> Bend:
+        """Return the quadratic in standard coordinates, as it was fitted."""
         dimension = len(self.spread.mean)
         coefficients = self.offset + self.map @ statistic
-        slope = coefficients[1 : 1 + dimension]
         rows, columns = np.triu_indices(dimension)
-        upper = jnp.zeros((dimension, dimension), slope.dtype).at[rows, columns].set(-coefficients[1 + dimension :])
-        precision = upper + upper.T
-        lower = lifted_cholesky(precision)
+        upper = jnp.zeros((dimension, dimension), coefficients.dtype)
+        upper = upper.at[rows, columns].set(coefficients[1 + dimension :])
+        return Bend(coefficients[1 : 1 + dimension], upper + upper.T)
+
+    def _standard(self, statistic: Float[Array, " pivot"]):
+        """Return the mean in standard coordinates, the inverse of the precision's Cholesky factor, and the factor."""
+        quadratic = self.quadratic(statistic)
+        lower = lifted_cholesky(-quadratic.curvature)
         inverse = inverse_of_lower(lower)
-        mean = jnp.clip(inverse.T @ (inverse @ slope), -FARTHEST_MEAN, FARTHEST_MEAN)
-        return (
-            self.spread.from_standard(mean),
-            self.spread.factor @ inverse.T,
-            lower.T @ self.whitener,
-        )
+        return jnp.clip(inverse.T @ (inverse @ quadratic.slope), -FARTHEST_MEAN, FARTHEST_MEAN), inverse, lower
 
 
 def lifted_cholesky(matrix: Float[Array, "param param"]) -> Float[Array, "param param"]:

@@ -17,10 +17,15 @@ MIN_SPREAD = 1e-6
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Spread:
-    """Mean of the particles' theta and the lower Cholesky factor of their covariance."""
+    """Mean and a factor of the covariance of the particles' theta; `to_standard` needs a lower triangular factor."""
 
     mean: Float[Array, " param"]
     factor: Float[Array, "param param"]
+
+    @property
+    def covariance(self) -> Float[Array, "param param"]:
+        """Covariance of the particles' theta."""
+        return self.factor @ self.factor.T
 
     def from_standard(self, point: Float[Array, " param"]) -> Float[Array, " param"]:
         """Map standard deviations to z."""
@@ -35,7 +40,7 @@ class Spread:
         mean = memory * self.mean + (1 - memory) * other.mean
 
         def about_mean(part: Spread):
-            return part.factor @ part.factor.T + jnp.outer(part.mean - mean, part.mean - mean)
+            return part.covariance + jnp.outer(part.mean - mean, part.mean - mean)
 
         covariance = memory * about_mean(self) + (1 - memory) * about_mean(other)
         return Spread(mean, jnp.linalg.cholesky(covariance))

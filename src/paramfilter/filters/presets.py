@@ -93,9 +93,12 @@ def choose_belief(model: StateSpaceModel) -> tuple[Belief, str]:
     """Return the belief that suits a model, and why.
 
     `Conjugate` where the model is conjugate; `Chebyshev` for one coordinate, with as many nodes as the model asks for;
-    else `CrossInterpolation`, which is exact where the model is separable. `separability.analyse` tells more.
+    else `CrossInterpolation`, which is exact where the model is separable. A few parameters in several conjugate blocks
+    are left to `CrossInterpolation` too: as exact, and it can be mixed from two ancestors. `separability.analyse` tells
+    more.
     """
-    if why_not_conjugate(model) is None:
+    few = model.parameters.dimension <= FEW_PARAMETERS
+    if why_not_conjugate(model) is None and (Conjugate().bind(model).can_mix or not few):
         return Conjugate(), "the model is conjugate, so this is exact"
     advice = interpolation_for(model)
     error = f"error {advice.error_per_datum:.0e} nats a datum over the prior's bulk"
@@ -105,7 +108,7 @@ def choose_belief(model: StateSpaceModel) -> tuple[Belief, str]:
     if exact_rank is not None:
         return CrossInterpolation(), f"exactly separable with {exact_rank} numbers"
     reason = f"{advice.num_values} pivots, {error}"
-    if jnp.result_type(float) == jnp.float32 and model.parameters.dimension > FEW_PARAMETERS:
+    if jnp.result_type(float) == jnp.float32 and not few:
         reason += "; float32 is too coarse for it, call jax.config.update('jax_enable_x64', True) first"
     return CrossInterpolation(), reason
 
