@@ -5,6 +5,7 @@ from benchmarks.mutants.mutant import Mutant
 CONJUGATE = "beliefs/test_conjugate.py"
 TAYLOR = "beliefs/test_taylor.py"
 MATCHED = "beliefs/test_moment_matched.py"
+MIXING = "beliefs/test_mixing.py"
 
 MUTANTS = (
     Mutant(
@@ -150,8 +151,8 @@ MUTANTS = (
     Mutant(
         "the distance of the means is missing from the spread of a mixture",
         "beliefs/spread.py",
-        "return part.factor @ part.factor.T + jnp.outer(part.mean - mean, part.mean - mean)",
-        "return part.factor @ part.factor.T",
+        "return part.covariance + jnp.outer(part.mean - mean, part.mean - mean)",
+        "return part.covariance",
         ("beliefs/test_spread.py",),
     ),
     Mutant(
@@ -166,14 +167,42 @@ MUTANTS = (
         "beliefs/conjugate_blocks.py",
         " + jnp.outer(half, half)",
         "",
-        ("beliefs/test_mixing.py",),
+        (MIXING,),
     ),
     Mutant(
         "two beliefs at nodes are mixed without their normalisers",
         "beliefs/chebyshev.py",
         "jnp.logaddexp(wide.values - self._log_mass(wide), moved.values - self._log_mass(narrow))",
         "jnp.logaddexp(wide.values, moved.values)",
-        ("beliefs/test_mixing.py",),
+        (MIXING,),
+    ),
+    Mutant(
+        "a mixture keeps the whole shape of its parts",
+        "beliefs/mixing.py",
+        "return jnp.exp(SHAPE_POWER * jnp.minimum(log_ratio, 0.0))",
+        "return jnp.exp(0.0 * log_ratio)",
+        (f"{MIXING}::test_mixing_keeps_what_ties_parameters_together",),
+    ),
+    Mutant(
+        "a mixture is centred on its fitted Gaussian, whatever its skewness",
+        "beliefs/mixing.py",
+        "(mean, covariance), (its_mean, its_covariance) = self._first_two(ours), self._first_two(its)",
+        "(mean, covariance), (its_mean, its_covariance) = self._first_two(its), self._first_two(its)",
+        (f"{MIXING}::test_moments_of_a_skewed_belief_are_found_beyond_its_fitted_gaussian",),
+    ),
+    Mutant(
+        "the quadratic beside a belief is not turned when pivots are renewed",
+        "beliefs/cross_interpolation.py",
+        "bend.seen_from(shared.chosen_for, spread))(statistics.bend)",
+        "bend.seen_from(spread, spread))(statistics.bend)",
+        (f"{MIXING}::test_new_pivots_leave_a_mixed_belief_as_it_is",),
+    ),
+    Mutant(
+        "a quadratic seen from elsewhere keeps its slope",
+        "beliefs/bend.py",
+        "turn.T @ (self.slope + self.curvature @ shift)",
+        "turn.T @ self.slope",
+        ("beliefs/test_bend.py",),
     ),
     Mutant(
         "the newest datum fades with the old ones",

@@ -138,6 +138,25 @@ def test_pivots_mixed_with_themselves_stay(float64):
     np.testing.assert_allclose(density(once), density(statistic), atol=1e-6)
 
 
+def test_new_pivots_leave_a_mixed_belief_as_it_is(float64):
+    """The model is exactly separable, so that only a constant of the log density may change."""
+    bound, state = population(120)
+    shared, statistics = state.shared, state.statistics
+    turned = jax.tree.map(lambda leaf: jnp.roll(leaf, 100, axis=0), statistics)
+    mixed = jax.vmap(bound.mixed, in_axes=(None, 0, 0))(shared, statistics, turned)
+    elsewhere = Spread(shared.spread.mean + 0.3 * shared.spread.factor[:, 0], 0.8 * shared.spread.factor)
+    renewed, kept = jax.jit(bound._refreshed)(replace(shared, spread=elsewhere), mixed)
+    places = jax.vmap(elsewhere.from_standard)(0.8 * jax.random.normal(jax.random.key(0), (6, 2)))
+
+    def densities(shared, statistics):
+        one = jax.tree.map(lambda leaf: leaf[7], statistics)
+        return jax.vmap(lambda z: bound.log_prob(shared, one, z))(places)
+
+    before, after = jax.jit(densities)(shared, mixed), jax.jit(densities)(renewed, kept)
+    assert np.any(mixed.bend.curvature[7] != 0)
+    np.testing.assert_allclose(np.diff(before), np.diff(after), atol=1e-5)
+
+
 def test_what_cannot_be_mixed_is_refused():
     several = pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5), r=dist.InverseGamma(3.0, 2.0))
     for model, belief in ((several, Conjugate()), (BOTH, Conjugate())):

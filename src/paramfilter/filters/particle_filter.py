@@ -68,8 +68,8 @@ class ParticleFilter:
             raise ModelError(f"num_ancestors must be 1 (the path) or 2, got {self.num_ancestors!r}.")
         if self.num_ancestors == 2 and not self.bound_belief.can_mix:
             raise ModelError(
-                f"{self.belief!r} cannot be mixed from two ancestors; use num_ancestors=1, or one of Conjugate() and "
-                "Chebyshev()."
+                f"{self.belief!r} cannot be mixed from two ancestors; use num_ancestors=1, or "
+                "belief=CrossInterpolation(), which can."
             )
         # Touch what can fail, so that a wrong model is refused here and not at the first observation.
         _ = (self.shapes, self.bound_belief, self.bound_proposal, self.fingerprint)
