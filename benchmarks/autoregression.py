@@ -1,7 +1,7 @@
-"""AR(1) with an unknown coefficient, on which conjugate filters are judged: all their error is Monte Carlo.
+"""AR(1) with an unknown coefficient, on which filters with exact beliefs are judged: all their error is Monte Carlo.
 
-The prior is N(0, 1) and the process noise 1; the answer is that of the Kalman filter with quadrature, on three data
-sets. Errors are in posterior sds.
+The prior is N(0, 1) and the process variance is 1, known or to be learnt too; the answer is that of the Kalman filter
+with quadrature, on three data sets. Errors are in posterior sds.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ import time
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
 import paramfilter as pf
 
 DATA_SETS = (0, 1, 2)
-TRUTH = {"phi": 0.8}
+TRUTH = {"phi": 0.8, "q": 1.0}
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A model at one level of observation noise, its data, and the right mean and sd at some times."""
+    """A model at one level of observation noise, its data, and the right means and sds at some times."""
 
     model: pf.StateSpaceModel
     marks: tuple[int, ...]
@@ -29,20 +30,22 @@ class Stage:
     exact: dict
 
 
-def stage(noise: float, marks: tuple[int, ...]) -> Stage:
+def stage(noise: float, marks: tuple[int, ...], learn_variance: bool = False) -> Stage:
     """Simulate the data and find the right answers, for one standard deviation of the observation noise."""
-    model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 1.0), q=1.0, r=noise**2)
+    variance = dist.InverseGamma(5.0, 4.0) if learn_variance else TRUTH["q"]
+    model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 1.0), q=variance, r=noise**2)
+    truth = {name: TRUTH[name] for name in model.parameters.names}
     data, exact = {}, {}
     for seed in DATA_SETS:
-        data[seed] = pf.simulate(jax.random.key(seed), model, TRUTH, marks[-1])[1]
+        data[seed] = pf.simulate(jax.random.key(seed), model, truth, marks[-1])[1]
         for mark in marks:
             found = pf.references.kalman_grid(model, data[seed][:mark])
-            exact[seed, mark] = float(found.mean()["phi"]), float(found.sd()["phi"])
+            exact[seed, mark] = _vectors(model, found)
     return Stage(model, marks, data, exact)
 
 
 def judge(on: Stage, filter: pf.ParticleFilter, num_runs: int) -> dict:
-    """Run a filter several times on each data set, and say how far off it was."""
+    """Run a filter several times on each data set, and say how far off it was, for each parameter at each time."""
 
     @jax.jit
     def go_on(states, ys):
@@ -57,8 +60,8 @@ def judge(on: Stage, filter: pf.ParticleFilter, num_runs: int) -> dict:
 
         return jax.lax.map(one, states)
 
-    summarise = jax.jit(jax.vmap(lambda s: (filter.posterior(s).mean()["phi"], filter.posterior(s).sd()["phi"])))
-    rhat = jax.jit(jax.vmap(lambda s: filter.step(s, np.nan)[1].rhat[0]))
+    summarise = jax.jit(jax.vmap(lambda state: _vectors(on.model, filter.posterior(state))))
+    rhat = jax.jit(jax.vmap(lambda s: filter.step(s, np.nan)[1].rhat))
     errors, ratios, rhats = ({mark: [] for mark in on.marks} for _ in range(3))
     effective, seconds = [], []
     for seed in DATA_SETS:
@@ -76,15 +79,27 @@ def judge(on: Stage, filter: pf.ParticleFilter, num_runs: int) -> dict:
             ratios[mark] += (np.asarray(sd) / width).tolist()
             rhats[mark] += np.asarray(rhat(states)).tolist()
             start = mark
-    table = lambda figure: [round(float(figure(mark)), 3) for mark in on.marks]
+    names = on.model.parameters.names
+
+    def table(figure):
+        """Return a figure by parameter and time; of a single parameter, by time alone."""
+        by_time = np.round([figure(mark) for mark in on.marks], 3)
+        return by_time[:, 0].tolist() if len(names) == 1 else dict(zip(names, by_time.T.tolist(), strict=True))
+
     return {
         "islands": filter.num_islands,
         "ancestors": filter.num_ancestors,
         "times": list(on.marks),
-        "rms_error": table(lambda mark: np.sqrt(np.mean(np.square(errors[mark])))),
-        "mean_error": table(lambda mark: np.mean(errors[mark])),
-        "median_sd_ratio": table(lambda mark: np.median(ratios[mark])),
-        "median_rhat": table(lambda mark: np.median(rhats[mark])),
+        "rms_error": table(lambda mark: np.sqrt(np.mean(np.square(errors[mark]), axis=0))),
+        "mean_error": table(lambda mark: np.mean(errors[mark], axis=0)),
+        "median_sd_ratio": table(lambda mark: np.median(ratios[mark], axis=0)),
+        "median_rhat": table(lambda mark: np.median(rhats[mark], axis=0)),
         "ess_share": round(float(np.mean(effective)) / filter.num_particles, 3),
         "microseconds": round(1e6 * float(np.median(seconds)), 1),
     }
+
+
+def _vectors(model: pf.StateSpaceModel, posterior):
+    """Return means and sds as vectors over the model's parameters."""
+    mean, sd = posterior.mean(), posterior.sd()
+    return tuple(jnp.stack([jnp.asarray(part[name]) for name in model.parameters.names]) for part in (mean, sd))

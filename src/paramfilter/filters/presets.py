@@ -11,7 +11,7 @@ from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.model import StateSpaceModel
 from paramfilter.proposals import Bootstrap, GaussianProduct, Guided, LookAhead, Proposal
 from paramfilter.resampling import Resampling, Systematic
-from paramfilter.separability.analyse import interpolation_for, why_not_conjugate
+from paramfilter.separability.analyse import advice_for
 from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior
 
 DEFAULT_ISLANDS = 4
@@ -90,17 +90,10 @@ def assumed_parameter_filter(
 
 
 def choose_belief(model: StateSpaceModel) -> tuple[Belief, str]:
-    """Return the belief that suits a model, and why.
-
-    `Conjugate` where the model is conjugate; `Chebyshev` for one coordinate, with as many nodes as the model asks for;
-    else `CrossInterpolation`, which is exact where the model is separable. A few parameters in several conjugate blocks
-    are left to `CrossInterpolation` too: as exact, and it can be mixed from two ancestors. `separability.analyse` tells
-    more.
-    """
-    few = model.parameters.dimension <= FEW_PARAMETERS
-    if why_not_conjugate(model) is None and (Conjugate().bind(model).can_mix or not few):
+    """Return the belief that suits a model (see `separability.advice_for`), and why."""
+    advice = advice_for(model)
+    if advice.num_values is None:
         return Conjugate(), "the model is conjugate, so this is exact"
-    advice = interpolation_for(model)
     error = f"error {advice.error_per_datum:.0e} nats a datum over the prior's bulk"
     if advice.belief == "Chebyshev":
         return Chebyshev(advice.num_values), f"interpolation {error}"
@@ -108,7 +101,7 @@ def choose_belief(model: StateSpaceModel) -> tuple[Belief, str]:
     if exact_rank is not None:
         return CrossInterpolation(), f"exactly separable with {exact_rank} numbers"
     reason = f"{advice.num_values} pivots, {error}"
-    if jnp.result_type(float) == jnp.float32 and not few:
+    if jnp.result_type(float) == jnp.float32 and model.parameters.dimension > FEW_PARAMETERS:
         reason += "; float32 is too coarse for it, call jax.config.update('jax_enable_x64', True) first"
     return CrossInterpolation(), reason
 

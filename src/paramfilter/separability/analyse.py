@@ -26,7 +26,7 @@ import numpy as np
 from paramfilter.errors import BeliefError
 from paramfilter.model import StateSpaceModel
 from paramfilter.polynomials import chebyshev_points, interpolation_row
-from paramfilter.separability.cross import cross_of_prior, typical_data
+from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior, typical_data
 from paramfilter.separability.dependence import ThetaFactors, probe_data
 from paramfilter.separability.linear_structure import linear_structure
 
@@ -99,7 +99,7 @@ def analyse(model: StateSpaceModel) -> Report:
     silent = [names[i] for i in range(len(names)) if not moves.matters[i]]
     reason = why_not_conjugate(model)
     cross = cross_of_prior(model)
-    advice = Advice("Conjugate", cross.size, 0.0) if reason is None else interpolation_for(model)
+    advice = advice_for(model)
     return Report(
         model=model.name,
         num_coordinates=len(names),
@@ -108,7 +108,7 @@ def analyse(model: StateSpaceModel) -> Report:
         conjugate=reason is None,
         not_conjugate_because=reason or "",
         exact_rank=cross.exact_rank,
-        num_values=advice.num_values,
+        num_values=advice.num_values or cross.size,
         error_per_datum=advice.error_per_datum,
         recommended=advice.belief,
     )
@@ -116,19 +116,29 @@ def analyse(model: StateSpaceModel) -> Report:
 
 @dataclass(frozen=True)
 class Advice:
-    """The name of a belief, how many numbers it keeps, and its error in nats a datum over the prior's bulk."""
+    """The name of a belief, how many numbers it keeps (None for a sufficient statistic), and its error in nats a datum
+    over the prior's bulk."""
 
     belief: str
-    num_values: int
+    num_values: int | None
     error_per_datum: float
 
 
-def interpolation_for(model: StateSpaceModel) -> Advice:
-    """Return the interpolating belief for a model that is not conjugate."""
+def advice_for(model: StateSpaceModel) -> Advice:
+    """Return the belief that suits a model.
+
+    `Conjugate` where the model is conjugate; `Chebyshev` for one coordinate, with as many nodes as the model asks for;
+    else `CrossInterpolation`, which is exact where the model is separable. A few parameters that are conjugate in
+    several blocks, or coefficients with their variance, are left to `CrossInterpolation` too: it is as exact, and can
+    be mixed from two ancestors, so that the filter stays right in the long run.
+    """
+    is_small = model.parameters.dimension <= FEW_PARAMETERS
+    if why_not_conjugate(model) is None and not (is_small and not linear_structure(model).has_one_simple_block):
+        return Advice("Conjugate", None, 0.0)
     if model.parameters.dimension == 1:
         return Advice("Chebyshev", *nodes_for(model))
     cross = cross_of_prior(model)
-    return Advice("CrossInterpolation", cross.size, cross.residual)
+    return Advice("CrossInterpolation", cross.size, 0.0 if cross.exact_rank is not None else cross.residual)
 
 
 def nodes_for(model: StateSpaceModel) -> tuple[int, float]:

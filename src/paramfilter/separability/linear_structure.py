@@ -59,6 +59,11 @@ class LinearStructure:
     num_moves: int
 
     @property
+    def has_one_simple_block(self) -> bool:
+        """Whether all parameters are coefficients of one regression with known noise, or there is one variance."""
+        return len(self.blocks) == 1 and not (self.blocks[0].coefficients and self.blocks[0].variance is not None)
+
+    @property
     def coefficients_move_only_the_state(self) -> bool:
         """Whether coefficients enter the transition, and the observation does not depend on any of them."""
         with_coefficients = [block for block in self.blocks if block.coefficients]
