@@ -1,5 +1,7 @@
 """A run is looked at, and what was found is said: the right code for each trouble, and praise where all is well."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
@@ -39,6 +41,14 @@ def test_long_runs_of_few_particles_are_caught(filter):
     diagnosis = look(filter, data(filter, 2000))
     assert "W02" in found(diagnosis) and "W03" in found(diagnosis)
     assert "phi" in str(diagnosis)
+
+
+def test_paths_do_not_matter_while_beliefs_are_mixed(filter):
+    """The same loss of paths is named or not, as beliefs were last mixed long ago, a moment ago, or never."""
+    state, history = pf.run(filter, filter.init(jax.random.key(1)), data(filter, 2000), progress=False)
+    assert int(state.mixed_at) == -1
+    for mixed_at, is_named in ((-1, True), (1500, True), (1990, False)):
+        assert ("W02" in found(pf.diagnose(replace(state, mixed_at=jnp.int32(mixed_at)), history))) == is_named
 
 
 def test_a_wrong_model_is_caught(filter):

@@ -121,11 +121,13 @@ def test_mixing_keeps_what_ties_parameters_together(float64):
     np.testing.assert_array_less(np.sqrt(np.mean(covariance_errors**2, axis=0)), 0.12)
 
 
-def test_beliefs_that_no_quadratic_fits_are_left_as_they_are(float64):
+def test_beliefs_that_no_quadratic_fits_are_not_mixed(float64):
     bound, state = population(120)
-    first, second = (jax.tree.map(lambda leaf, index=index: leaf[index], state.statistics) for index in (0, 100))
+    assert bound.can_mix_now(state.shared)
     unfit = replace(state.shared, fit=replace(state.shared.fit, is_good=jnp.array(False)))
-    assert jax.tree.all(jax.tree.map(np.array_equal, jax.jit(bound.mixed)(unfit, first, second), first))
+    assert not bound.can_mix_now(unfit)
+    forgetting = Forgetting(CrossInterpolation(), 1e3).bind(BOTH)
+    assert not forgetting.can_mix_now((unfit, None))
 
 
 def test_pivots_mixed_with_themselves_stay(float64):

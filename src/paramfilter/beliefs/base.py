@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from paramfilter.model import Datum, StateSpaceModel
 from paramfilter.outcome import Outcome
@@ -113,6 +113,10 @@ class BoundBelief(abc.ABC):
     def mixed(self, shared: Shared, first: Statistic, second: Statistic) -> Statistic:
         """Return the belief that is nearest to the even mixture of two."""
         raise NotImplementedError
+
+    def can_mix_now(self, shared: Shared) -> Bool[Array, ""]:
+        """Tell whether the population is such that mixtures of its beliefs come out right."""
+        return jnp.bool_(True)
 
     @abc.abstractmethod
     def draw(self, key: KeyArray, shared: Shared, statistic: Statistic, previous: Float[Array, " param"]) -> Draw:

@@ -135,6 +135,9 @@ class BoundBlocks(BoundBelief):
     def mixed(self, shared, first, second):
         return (self.bound[0].mixed(shared[0], first[0], second[0]),)
 
+    def can_mix_now(self, shared):
+        return self.bound[0].can_mix_now(shared[0])
+
     def draw(self, key, shared, statistic, previous):
         z, outcome = previous, no_outcome()
         keys = jax.random.split(key, len(self.bound))

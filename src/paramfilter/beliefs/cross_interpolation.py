@@ -218,14 +218,16 @@ class BoundCross(BoundBelief):
         # What x_0 said stays with the first ancestor: one datum of many.
         points = MomentPoints.around(shared.fit.spread, self._moment_features(shared), self.model.parameters.log_prior)
         share, bend = project_mixture(shared.fit, points, _numbers(first), _numbers(second), len(first.values))
-        mixture = PivotSums(
+        return PivotSums(
             0.5 * share * (first.values + second.values),
             bend.seen_from(shared.fit.spread, shared.chosen_for),
             0.5 * (first.misses + second.misses),
             first.beginning,
         )
+
+    def can_mix_now(self, shared):
         # Paths that disagree by many of their own widths have beliefs whose moments the fit cannot see.
-        return jax.tree.map(lambda new, old: jnp.where(shared.fit.is_good, new, old), mixture, first)
+        return shared.fit.is_good
 
     def draw(self, key, shared, statistic, previous):
         region = self._region(shared, statistic)

@@ -76,6 +76,9 @@ class BoundForgetting(BoundBelief):
     def mixed(self, shared, first, second):
         return self.inner.mixed(shared[0], first, second)
 
+    def can_mix_now(self, shared):
+        return self.inner.can_mix_now(shared[0])
+
     def draw(self, key, shared, statistic, previous):
         return self.inner.draw(key, shared[0], statistic, previous)
 

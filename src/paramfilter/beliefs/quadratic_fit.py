@@ -6,8 +6,8 @@ Around the particles' spread, s = standard coordinates, a log density that is li
 
 has coefficients that are linear in S too: (c, b, A) = offset + map S. The map needs P at a few fixed points only, and
 then serves every particle. The Gaussian has mean A^{-1} b and covariance A^{-1}; where A is not positive, small or
-negative curvatures are lifted to `LEAST_CURVATURE`, for no belief is to be taken as much wider than the whole
-population. If the typical belief is no quadratic at all, the population's own Gaussian stands for every belief.
+negative curvatures are lifted to `LEAST_CURVATURE`, for no belief is to be taken as much wider than the region. If
+the typical belief is no quadratic on any region, the population's own Gaussian stands for every belief.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ LEAST_CURVATURE = 0.2
 OUTSIDE = 20.0
 """Nats below its lowest value that the prior is given outside its support."""
 
+ZOOMS = (0.3, 0.1, 0.03)
+"""Smaller regions that are tried one after the other, in units of the population's spread."""
+
 FARTHEST_MEAN = 4.0
 """In standard deviations of the population, a coordinate; a fit that says more is not to be trusted."""
 
@@ -49,11 +52,10 @@ class QuadraticFit:
     """The fit: `offset + map @ statistic` are the coefficients of 1, s_i and s_i s_j.
 
     `typical` is the statistic by whose belief the points of the fit were weighed, and `is_good` tells whether that
-    belief is a quadratic over the population; if it is not, the population's Gaussian stands for all.
+    belief is a quadratic over the whole population; if not, `spread` may be narrower.
     """
 
     spread: Spread
-    whitener: Float[Array, "param param"]
     offset: Float[Array, " coeff"]
     map: Float[Array, "coeff pivot"]
     typical: Float[Array, " pivot"]
@@ -63,39 +65,28 @@ class QuadraticFit:
     def around(
         cls, spread: Spread, log_prior: Callable, weights: Callable, typical: Float[Array, " pivot"]
     ) -> QuadraticFit:
-        """Fit beliefs of the form `log_prior(z) + statistic . weights(z)` around a spread.
+        """Fit beliefs of the form `log_prior(z) + statistic . weights(z)` around a spread, or around a narrower one.
 
         `typical` is the population's mean statistic: points where its belief is low count for less, since a cliff far
-        from the bulk would bend the fit.
+        from the bulk would bend the fit. Where paths disagree, beliefs are much narrower than the population and no
+        quadratic fits over all of it: then the fit is tried again on smaller regions, around the best point so far.
         """
-        points, features = (jnp.asarray(part, spread.mean.dtype) for part in _design(len(spread.mean)))
-        z = jax.vmap(spread.from_standard)(points)
-        prior, rows = jax.vmap(log_prior)(z), jax.vmap(weights)(z)
-        is_known = jnp.isfinite(prior)
-        lowest = jnp.min(jnp.where(is_known, prior, jnp.inf))
-        # Outside the prior's support the fit is told that the density is low there, not that it vanishes.
-        prior = jnp.where(is_known, prior, lowest - OUTSIDE)
-        is_possible = jnp.all(jnp.isfinite(rows), axis=1)
-        rows = jnp.where(is_possible[:, None], rows, 0.0)
-        log_density = jnp.where(is_possible, prior + rows @ typical, -jnp.inf)
-        importance = jnp.exp(jnp.maximum(TEMPER * (log_density - jnp.max(log_density)), -DEEPEST))
-        importance = jnp.where(is_possible, importance, 0.0)
-        log_density_or_zero = jnp.where(is_possible, log_density, 0.0)
-        weighted = features * importance[:, None]
-        gram = weighted.T @ features
-        ridge = RIDGE * jnp.trace(gram) / len(gram) * jnp.eye(len(gram), dtype=gram.dtype)
-        solver = jnp.linalg.solve(gram + ridge, weighted.T)
-        misfit = (features @ (solver @ log_density_or_zero) - log_density_or_zero) * jnp.sqrt(importance)
-        is_good = jnp.sum(misfit**2) < LARGEST_MISFIT**2 * jnp.sum(importance)
-        identity = jnp.eye(len(spread.mean), dtype=spread.mean.dtype)
-        whitener = jax.scipy.linalg.solve_triangular(spread.factor, identity, lower=True)
+        whole, best = _fitted(spread, log_prior, weights, typical)
+
+        def closer(carry, zoom):
+            fit, best = carry
+            smaller, better = _fitted(Spread(best, zoom * spread.factor), log_prior, weights, typical)
+            choose = lambda old, new: jnp.where(fit.is_sound, old, new)
+            return jax.tree.map(choose, (fit, best), (smaller, better)), None
+
+        (fit, _), _ = jax.lax.scan(closer, (whole, best), jnp.asarray(ZOOMS, spread.mean.dtype))
+        has_any = fit.is_sound
         return cls(
-            spread,
-            whitener,
-            jnp.where(is_good, solver @ prior, jnp.asarray(_standard_normal(len(identity)), prior.dtype)),
-            jnp.where(is_good, solver @ rows, 0.0),
+            jax.tree.map(lambda near, far: jnp.where(has_any, near, far), fit.spread, spread),
+            jnp.where(has_any, fit.offset, jnp.asarray(_standard_normal(len(spread.mean)), fit.offset.dtype)),
+            jnp.where(has_any, fit.map, 0.0),
             typical,
-            is_good,
+            whole.is_sound,
         )
 
     def gaussian(
@@ -103,7 +94,8 @@ class QuadraticFit:
     ) -> tuple[Float[Array, " param"], Float[Array, "param param"], Float[Array, "param param"]]:
         """Return mean, a factor of the covariance, and the factor's inverse, in z."""
         mean, inverse, lower = self._standard(statistic)
-        return self.spread.from_standard(mean), self.spread.factor @ inverse.T, lower.T @ self.whitener
+        whitener = inverse_of_lower(self.spread.factor)
+        return self.spread.from_standard(mean), self.spread.factor @ inverse.T, lower.T @ whitener
 
     def standard_gaussian(self, statistic: Float[Array, " pivot"]) -> Spread:
         """Return mean and a factor of the covariance, in standard coordinates."""
@@ -125,6 +117,43 @@ class QuadraticFit:
         lower = lifted_cholesky(-quadratic.curvature)
         inverse = inverse_of_lower(lower)
         return jnp.clip(inverse.T @ (inverse @ quadratic.slope), -FARTHEST_MEAN, FARTHEST_MEAN), inverse, lower
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Attempt:
+    """A fit around one spread, and whether the typical belief is a quadratic there."""
+
+    spread: Spread
+    offset: Float[Array, " coeff"]
+    map: Float[Array, "coeff pivot"]
+    is_sound: Bool[Array, ""]
+
+
+def _fitted(
+    spread: Spread, log_prior: Callable, weights: Callable, typical: Float[Array, " pivot"]
+) -> tuple[_Attempt, Float[Array, " param"]]:
+    """Fit around one spread; return also the point where the typical belief is highest."""
+    points, features = (jnp.asarray(part, spread.mean.dtype) for part in _design(len(spread.mean)))
+    z = jax.vmap(spread.from_standard)(points)
+    prior, rows = jax.vmap(log_prior)(z), jax.vmap(weights)(z)
+    is_known = jnp.isfinite(prior)
+    lowest = jnp.min(jnp.where(is_known, prior, jnp.inf))
+    # Outside the prior's support the fit is told that the density is low there, not that it vanishes.
+    prior = jnp.where(is_known, prior, lowest - OUTSIDE)
+    is_possible = jnp.all(jnp.isfinite(rows), axis=1)
+    rows = jnp.where(is_possible[:, None], rows, 0.0)
+    log_density = jnp.where(is_possible, prior + rows @ typical, -jnp.inf)
+    importance = jnp.exp(jnp.maximum(TEMPER * (log_density - jnp.max(log_density)), -DEEPEST))
+    importance = jnp.where(is_possible, importance, 0.0)
+    log_density_or_zero = jnp.where(is_possible, log_density, 0.0)
+    weighted = features * importance[:, None]
+    gram = weighted.T @ features
+    ridge = RIDGE * jnp.trace(gram) / len(gram) * jnp.eye(len(gram), dtype=gram.dtype)
+    solver = jnp.linalg.solve(gram + ridge, weighted.T)
+    misfit = (features @ (solver @ log_density_or_zero) - log_density_or_zero) * jnp.sqrt(importance)
+    is_sound = jnp.sum(misfit**2) < LARGEST_MISFIT**2 * jnp.sum(importance)
+    return _Attempt(spread, solver @ prior, solver @ rows, is_sound), z[jnp.argmax(log_density)]
 
 
 def lifted_cholesky(matrix: Float[Array, "param param"]) -> Float[Array, "param param"]:

@@ -17,6 +17,9 @@ from paramfilter.outcome import Outcome
 from paramfilter.ranks import chance_of_ranks
 from paramfilter.running import History
 
+LONG_AGO = 0.25
+"""In multiples of N: beliefs that were mixed since then do not ride on paths."""
+
 LEAST_ESS = 0.05
 """Median effective sample size, as a share of N, below which there is a warning."""
 
@@ -88,7 +91,7 @@ def diagnose(state: FilterState, history: History) -> Diagnosis:
     heading = f"{made_by['model']}: {num_steps} steps, {num_particles} particles{islands}, {made_by['belief']}"
     checks = (
         _check_weights(history, num_particles),
-        _check_ancestors(history, num_particles, num_islands) if made_by["ancestors"] == 1 else None,
+        None if _is_mixed(state, num_particles) else _check_ancestors(history, num_particles, num_islands),
         _check_islands(history, made_by["coordinates"]),
         _check_forecasts(history),
     )
@@ -104,6 +107,12 @@ def _check_weights(history: History, num_particles: int) -> Finding | None:
     if np.median(shares) >= LEAST_ESS:
         return None
     return Finding(codes.FEW_EFFECTIVE, f"the median effective sample size is {np.median(shares):.1%} of N.")
+
+
+def _is_mixed(state: FilterState, num_particles: int) -> bool:
+    """Tell whether beliefs were mixed from two ancestors not long ago, so that they do not ride on paths."""
+    last = int(state.mixed_at)
+    return last >= 0 and int(state.time) - last <= LONG_AGO * num_particles
 
 
 def _check_ancestors(history: History, num_particles: int, num_islands: int) -> Finding | None:

@@ -76,6 +76,7 @@ def first_state(filter: ParticleFilter, key: KeyArray, inputs: Inputs) -> Filter
         running_log_evidence=CompensatedSum.start(jnp.zeros((), z.dtype)),
         lineage=Lineage.start(filter.num_particles),
         skipped=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.int32), filter.shapes.y),
+        mixed_at=jnp.int32(-1),
         outcome=jnp.int32(Outcome.OK),
         made_by=filter.fingerprint,
     )
@@ -135,6 +136,7 @@ def next_state(
         return belief.absorb(shared, statistic, Datum(x_prev, x_new, y, inputs))
 
     absorbed = jax.vmap(absorb)(ready.statistics, ready.x, new_x)
+    is_mixed = jnp.bool_(False)
     if filter.num_ancestors == 2:
 
         def log_score(chosen):
@@ -148,8 +150,8 @@ def next_state(
             from_other = jax.vmap(absorb)(other_statistics, other_x, new_x)
             return jax.vmap(belief.mixed, in_axes=(None, 0, 0))(shared, absorbed, from_other)
 
-        is_due = is_time_to_mix(state.time, filter.num_particles)
-        absorbed = jax.lax.cond(is_due, with_others, lambda absorbed: absorbed, absorbed)
+        is_mixed = is_time_to_mix(state.time, filter.num_particles) & belief.can_mix_now(shared)
+        absorbed = jax.lax.cond(is_mixed, with_others, lambda absorbed: absorbed, absorbed)
     # The second argument lends its axis to beliefs without a statistic.
     fits = jax.vmap(lambda statistic, _: _all_finite(statistic))(absorbed, new_z)
     new_statistics = _keep_where(is_usable & fits, absorbed, ready.statistics)
@@ -199,6 +201,7 @@ def next_state(
         running_log_evidence=running,
         lineage=kept.lineage,
         skipped=jax.tree.map(lambda new, old: jnp.where(is_refused, old, new), skipped, state.skipped),
+        mixed_at=jnp.where(is_mixed & is_accepted, state.time, state.mixed_at),
         outcome=state.outcome | flags,
         made_by=state.made_by,
     )

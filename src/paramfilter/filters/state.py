@@ -28,6 +28,7 @@ class FilterState:
         running_log_evidence: log p(y_1..y_t), as a compensated sum.
         lineage: Where the particles come from.
         skipped: How many outliers have been skipped in a row, for each component of y.
+        mixed_at: When beliefs were last mixed from two ancestors; -1 if never.
         outcome: All flags raised so far (see `paramfilter.Outcome`).
         made_by: Fingerprint of the filter the state belongs to; not an array, so it costs nothing in a step.
     """
@@ -42,6 +43,7 @@ class FilterState:
     running_log_evidence: CompensatedSum
     lineage: Lineage
     skipped: PyTree
+    mixed_at: Int[Array, ""]
     outcome: Int[Array, ""]
     made_by: str = field(metadata={"static": True})
 
