@@ -137,8 +137,8 @@ MUTANTS = (
     Mutant(
         "the whitener is not the inverse of the factor",
         "beliefs/quadratic_fit.py",
-        "lower.T @ self.whitener",
-        "lower @ self.whitener",
+        "lower.T @ whitener",
+        "lower @ whitener",
         ("beliefs/test_quadratic_fit.py",),
     ),
     Mutant(

@@ -39,8 +39,8 @@ LEAST_CURVATURE = 0.2
 OUTSIDE = 20.0
 """Nats below its lowest value that the prior is given outside its support."""
 
-ZOOMS = (0.3, 0.1, 0.03)
-"""Smaller regions that are tried one after the other, in units of the population's spread."""
+ZOOMS = (1.0, 0.3, 0.1, 0.03)
+"""Regions that are tried one after the other, in units of the population's spread."""
 
 FARTHEST_MEAN = 4.0
 """In standard deviations of the population, a coordinate; a fit that says more is not to be trusted."""
@@ -71,23 +71,19 @@ class QuadraticFit:
         from the bulk would bend the fit. Where paths disagree, beliefs are much narrower than the population and no
         quadratic fits over all of it: then the fit is tried again on smaller regions, around the best point so far.
         """
-        whole, best = _fitted(spread, log_prior, weights, typical)
+        standard_normal = jnp.asarray(_standard_normal(len(spread.mean)), spread.mean.dtype)
+        no_map = jnp.zeros((len(standard_normal), len(typical)), spread.mean.dtype)
+        nothing = _Attempt(spread, standard_normal, no_map, jnp.bool_(False))
 
         def closer(carry, zoom):
-            fit, best = carry
-            smaller, better = _fitted(Spread(best, zoom * spread.factor), log_prior, weights, typical)
-            choose = lambda old, new: jnp.where(fit.is_sound, old, new)
-            return jax.tree.map(choose, (fit, best), (smaller, better)), None
+            found, centre = carry
+            attempt, best = _fitted(Spread(centre, zoom * spread.factor), log_prior, weights, typical)
+            stays = found.is_sound | ~attempt.is_sound
+            kept = jax.tree.map(lambda old, new: jnp.where(stays, old, new), found, attempt)
+            return (kept, best), attempt.is_sound
 
-        (fit, _), _ = jax.lax.scan(closer, (whole, best), jnp.asarray(ZOOMS, spread.mean.dtype))
-        has_any = fit.is_sound
-        return cls(
-            jax.tree.map(lambda near, far: jnp.where(has_any, near, far), fit.spread, spread),
-            jnp.where(has_any, fit.offset, jnp.asarray(_standard_normal(len(spread.mean)), fit.offset.dtype)),
-            jnp.where(has_any, fit.map, 0.0),
-            typical,
-            whole.is_sound,
-        )
+        (found, _), sound = jax.lax.scan(closer, (nothing, spread.mean), jnp.asarray(ZOOMS, spread.mean.dtype))
+        return cls(found.spread, found.offset, found.map, typical, sound[0])
 
     def gaussian(
         self, statistic: Float[Array, " pivot"]
