@@ -11,8 +11,9 @@ with a quadratic that makes mean and covariance those of the mixture, whatever t
 cumulants stay, while variances grow by a factor 1 / ratio. The cubic term of log q is the third cumulant divided by the
 cube of the variance, so that kappa = ratio^3. With kappa = 1 the quadratic would have to cancel most of a log density
 whose tails are not quadratic, and the sum turns up again far out; with kappa = 0 the mixture is just a Gaussian. On
-AR(1) with unknown coefficient and noise, powers of 0, 1.5, 3 and 10 leave errors of 0.5, 0.24, 0.18 and 0.27 posterior
-sds in the coefficient (docs/decisions/0015-mixing-several-parameters.md).
+AR(1) with unknown coefficient and noise, prototypes with powers of 0, 1.5, 3 and 10 left errors of 0.5, 0.24, 0.18 and
+0.27 posterior sds in the coefficient; 18 runs rule out the first, and cannot tell the others apart
+(docs/decisions/0015-mixing-several-parameters.md).
 
 **Moments.** The Gaussians of the two parts come from `QuadraticFit`, which looks at the log density in the bulk and
 misses what skewness and tails add to mean and variance. How much that is, is found once for the typical belief of the
