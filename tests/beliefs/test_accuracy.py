@@ -15,3 +15,10 @@ def test_error_is_the_spread_of_the_misses_times_a_caution():
     misses = jnp.array([0.01, -0.01, 0.01, -0.01])  # so small that believed and exact weights are the same
     assert float(error_over_bulk(misses, jnp.zeros(4))) == pytest.approx(CAUTION * 0.01, rel=1e-3)
     assert float(error_over_bulk(misses.at[0].set(jnp.nan), jnp.zeros(4))) == np.inf
+
+
+def test_a_belief_far_from_its_check_points_has_gone_astray_unless_it_cannot():
+    misses, alone = jnp.array([1e-4, -1e-4, 0.0]), jnp.array([0.0, -1e3, -1e3])
+    assert error_over_bulk(misses, alone) == jnp.inf
+    assert error_over_bulk(misses, alone, must_be_near=False) < 1e-3
+    assert error_over_bulk(misses.at[0].set(jnp.nan), alone, must_be_near=False) == jnp.inf

@@ -78,7 +78,7 @@ class BoundConjugate(BoundBelief):
     def can_mix(self):
         # Blocks, and coefficients and their variance, are tied to each other in a mixture of paths: that tie would be
         # lost here, and with it a tenth of the sd (docs/decisions/0014-beliefs-given-the-present.md).
-        return len(self.posteriors) == 1 and type(self.posteriors[0]).mixed is not BlockPosterior.mixed
+        return self.structure.has_one_simple_block
 
     def mixed(self, shared, first, second):
         return (self.posteriors[0].mixed(first[0], second[0]),)

@@ -132,8 +132,12 @@ def advice_for(model: StateSpaceModel) -> Advice:
     several blocks, or coefficients with their variance, are left to `CrossInterpolation` too: it is as exact, and can
     be mixed from two ancestors, so that the filter stays right in the long run.
     """
-    is_small = model.parameters.dimension <= FEW_PARAMETERS
-    if why_not_conjugate(model) is None and not (is_small and not linear_structure(model).has_one_simple_block):
+    try:
+        structure = linear_structure(model)
+    except BeliefError:
+        structure = None
+    is_large = model.parameters.dimension > FEW_PARAMETERS
+    if structure is not None and (is_large or structure.has_one_simple_block):
         return Advice("Conjugate", None, 0.0)
     if model.parameters.dimension == 1:
         return Advice("Chebyshev", *nodes_for(model))
