@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import paramfilter as pf
-from benchmarks.autoregression import DATA_SETS, judge, stage
+from benchmarks.stages import DATA_SETS, autoregression, judge
 from paramfilter.proposals import Bootstrap, Guided, LookAhead, Proposal
 from paramfilter.resampling import Resampling, Systematic, WhenEssBelow
 
@@ -42,7 +42,7 @@ VARIANTS = tuple(
 
 def compare(noise: float, marks: tuple[int, ...]) -> list[dict]:
     """Judge all variants at some times, for one standard deviation of the observation noise."""
-    on, rows = stage(noise, marks), []
+    on, rows = autoregression(noise, marks), []
     for variant in VARIANTS:
         parts = (variant.proposal, variant.resampling, variant.num_islands)
         filter = pf.ParticleFilter(on.model, NUM_PARTICLES, pf.beliefs.Conjugate(), *parts)

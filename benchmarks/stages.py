@@ -1,13 +1,16 @@
-"""AR(1) with an unknown coefficient, on which filters with exact beliefs are judged: all their error is Monte Carlo.
+"""Models with long data and the right answers at some times, on which whole filters are judged.
 
-The prior is N(0, 1) and the process variance is 1, known or to be learnt too; the answer is that of the Kalman filter
-with quadrature, on three data sets. Errors are in posterior sds.
+AR(1) with an unknown coefficient (prior N(0, 1)), its process variance known or to be learnt too, by a Kalman filter
+with quadrature; SIN and STAR by a forward filter on a grid of the state. Three data sets each. Errors are in posterior
+sds.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +18,17 @@ import numpy as np
 import numpyro.distributions as dist
 
 import paramfilter as pf
+from benchmarks.problems import PROBLEMS
 
 DATA_SETS = (0, 1, 2)
 TRUTH = {"phi": 0.8, "q": 1.0}
+KNOWN = Path(__file__).parent / "results" / "references" / "long_streams.json"
+"""Answers that took minutes: by problem, then by data set and time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A model at one level of observation noise, its data, and the right means and sds at some times."""
+    """A model, its data, and the right means and sds at some times."""
 
     model: pf.StateSpaceModel
     marks: tuple[int, ...]
@@ -30,7 +36,7 @@ class Stage:
     exact: dict
 
 
-def stage(noise: float, marks: tuple[int, ...], learn_variance: bool = False) -> Stage:
+def autoregression(noise: float, marks: tuple[int, ...], learn_variance: bool = False) -> Stage:
     """Simulate the data and find the right answers, for one standard deviation of the observation noise."""
     variance = dist.InverseGamma(5.0, 4.0) if learn_variance else TRUTH["q"]
     model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 1.0), q=variance, r=noise**2)
@@ -39,9 +45,32 @@ def stage(noise: float, marks: tuple[int, ...], learn_variance: bool = False) ->
     for seed in DATA_SETS:
         data[seed] = pf.simulate(jax.random.key(seed), model, truth, marks[-1])[1]
         for mark in marks:
-            found = pf.references.kalman_grid(model, data[seed][:mark])
-            exact[seed, mark] = _vectors(model, found)
+            exact[seed, mark] = _vectors(model, pf.references.kalman_grid(model, data[seed][:mark]))
     return Stage(model, marks, data, exact)
+
+
+def long_problem(name: str, marks: tuple[int, ...]) -> Stage:
+    """Take a problem with a scalar state and one or two parameters beyond its usual length."""
+    model = PROBLEMS[name].model()
+    data = {
+        seed: pf.simulate(jax.random.key(1000 + seed), model, PROBLEMS[name].truth, marks[-1])[1] for seed in DATA_SETS
+    }
+    exact = {(seed, mark): _answer(name, model, seed, mark, data[seed][:mark]) for seed in DATA_SETS for mark in marks}
+    return Stage(model, marks, data, exact)
+
+
+def _answer(name: str, model: pf.StateSpaceModel, seed: int, mark: int, ys) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and sds by quadrature, from the file of known answers if they are there."""
+    known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
+    label = f"data set {seed}, t = {mark}"
+    if label not in known.get(name, {}):
+        mean, sd = _vectors(model, pf.references.grid_posterior(model, np.asarray(ys, np.float64)))
+        answer = {"mean": np.asarray(mean).tolist(), "sd": np.asarray(sd).tolist()}
+        known[name] = known.get(name, {}) | {label: answer}
+        KNOWN.write_text(json.dumps(known, indent=1) + "\n")
+        print(name, label, answer, flush=True)
+    answer = known[name][label]
+    return np.asarray(answer["mean"]), np.asarray(answer["sd"])
 
 
 def judge(on: Stage, filter: pf.ParticleFilter, num_runs: int) -> dict:
