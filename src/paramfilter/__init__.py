@@ -19,6 +19,7 @@ from paramfilter.filters import (
     sir_filter,
     storvik_filter,
 )
+from paramfilter.fleet import Fleet, FleetState
 from paramfilter.memory import BankState, MemoryBank
 from paramfilter.model import StateSpaceModel, simulate
 from paramfilter.outcome import Outcome
@@ -35,6 +36,8 @@ __all__ = [
     "DataError",
     "Diagnosis",
     "FilterState",
+    "Fleet",
+    "FleetState",
     "Forecast",
     "History",
     "MemoryBank",

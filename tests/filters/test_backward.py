@@ -6,9 +6,9 @@ import numpy as np
 import numpyro.distributions as dist
 
 import paramfilter as pf
-from paramfilter.beliefs import Conjugate, CrossInterpolation
+from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation, Forgetting
 from paramfilter.filters import backward
-from paramfilter.filters.backward import is_time_to_mix, other_ancestors
+from paramfilter.filters.backward import few_survive, is_time_to_mix, other_ancestors
 from paramfilter.proposals import LookAhead
 
 
@@ -36,6 +36,22 @@ def test_mixing_begins_when_paths_are_lost_and_is_rare():
     due = {size: [t for t in range(400) if is_time_to_mix(jnp.int32(t), size)] for size in (2, 200)}
     assert due[200][0] == 100 and np.all(np.diff(due[200]) == 5)
     assert due[2][:3] == [1, 2, 3]
+
+
+def test_few_survive_when_less_than_half_have_descendants():
+    assert not few_survive(jnp.array([0, 0, 1, 1])) and few_survive(jnp.array([2, 2, 2, 2]))
+    assert not few_survive(jnp.arange(4))
+
+
+def test_beliefs_that_hold_mixtures_are_mixed_when_few_paths_survive():
+    filter = pf.ParticleFilter(pf.models.sin(), 50, Chebyshev(5), LookAhead(), num_ancestors=2)
+    state, mixed = filter.init(jax.random.key(0)), []
+    for y in (0.1, 0.3, 30.0):  # so far out that only the few particles with the largest sin(theta x) count
+        state, _ = filter.step(state, y)
+        mixed.append(int(state.mixed_at))
+    assert mixed == [-1, -1, 2]
+    assert Forgetting(Chebyshev(5), 1000.0).bind(filter.model).holds_mixtures
+    assert not Conjugate().bind(pf.models.linear_gaussian()).holds_mixtures
 
 
 def long_run(model, truth, belief, num_steps, num_runs, ancestors=(1, 2)):

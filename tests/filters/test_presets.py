@@ -1,11 +1,13 @@
 """What the presets choose."""
 
+import jax.numpy as jnp
 import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.beliefs import Conjugate, CrossInterpolation
+from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation
 from paramfilter.filters.presets import choose_belief
+from paramfilter.proposals import has_jumps
 
 
 @pytest.mark.parametrize(("num_particles", "num_islands"), [(396, 1), (400, 4)])
@@ -20,3 +22,29 @@ def test_beliefs_are_chosen_that_two_ancestors_can_share():
     one = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5))
     both = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), q=dist.InverseGamma(5.0, 4.0))
     assert [choose_belief(model)[0] for model in (one, both)] == [Conjugate(), CrossInterpolation()]
+
+
+@pytest.mark.parametrize(
+    ("transition", "jumps"),
+    [
+        (lambda theta, x, inputs: dist.Cauchy(theta["a"] * x, 1.0), True),
+        (lambda theta, x, inputs: dist.StudentT(3.0, theta["a"] * x, 1.0), True),
+        (lambda theta, x, inputs: dist.Normal(theta["a"] * x, 1.0), False),
+        (lambda theta, x, inputs: dist.Logistic(theta["a"] * x, 1.0), False),
+        (lambda theta, x, inputs: dist.Poisson(jnp.exp(theta["a"]) + 0.0 * x), False),
+    ],
+)
+def test_states_that_jump_are_told_from_others(transition, jumps):
+    model = pf.StateSpaceModel(
+        prior={"a": dist.Normal(0.0, 0.2)},
+        initial=lambda theta, inputs: transition(theta, 0.0, None),
+        transition=transition,
+        observation=lambda theta, x, inputs: dist.Normal(x, 1.0),
+    )
+    assert has_jumps(model) == jumps
+
+
+def test_a_model_that_jumps_has_one_island():
+    model = pf.models.cauchy_ar1()
+    assert pf.extended_parameter_filter(model, 400, belief=Chebyshev(9)).num_islands == 1
+    assert pf.extended_parameter_filter(model, 400, belief=Chebyshev(9), num_islands=2).num_islands == 2

@@ -114,6 +114,11 @@ class BoundBelief(abc.ABC):
         """Return the belief that is nearest to the even mixture of two."""
         raise NotImplementedError
 
+    @property
+    def holds_mixtures(self) -> bool:
+        """Whether `mixed` loses next to nothing, so that it may be done at any time and as often as is useful."""
+        return False
+
     def can_mix_now(self, shared: Shared) -> Bool[Array, ""]:
         """Tell whether the population is such that mixtures of its beliefs come out right."""
         return jnp.bool_(True)

@@ -135,6 +135,10 @@ class BoundBlocks(BoundBelief):
     def mixed(self, shared, first, second):
         return (self.bound[0].mixed(shared[0], first[0], second[0]),)
 
+    @property
+    def holds_mixtures(self):
+        return self.can_mix and self.bound[0].holds_mixtures
+
     def can_mix_now(self, shared):
         return self.bound[0].can_mix_now(shared[0])
 

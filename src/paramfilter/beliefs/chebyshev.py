@@ -128,6 +128,10 @@ class BoundChebyshev(LikelihoodBelief):
     def faded(self, statistic, share):
         return replace(scaled(statistic, share), window=statistic.window)
 
+    @property
+    def holds_mixtures(self):
+        return True
+
     def mixed(self, shared, first, second):
         # On the wider window, so that no part of the mixture is cut off.
         is_wider = jnp.sum(jnp.log(first.window.half_width)) >= jnp.sum(jnp.log(second.window.half_width))

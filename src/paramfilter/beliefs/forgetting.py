@@ -76,6 +76,10 @@ class BoundForgetting(BoundBelief):
     def mixed(self, shared, first, second):
         return self.inner.mixed(shared[0], first, second)
 
+    @property
+    def holds_mixtures(self):
+        return self.inner.holds_mixtures
+
     def can_mix_now(self, shared):
         return self.inner.can_mix_now(shared[0])
 

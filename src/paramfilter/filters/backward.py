@@ -30,11 +30,20 @@ EVERY = 0.025
 """When beliefs are mixed, in multiples of N. Paths are lost over that many steps; before, a path is the better memory,
 and mixing more often costs more and is no better (docs/decisions/0014-beliefs-given-the-present.md)."""
 
+FEW = 0.5
+"""Share of particles with descendants below which beliefs that hold mixtures are mixed at once."""
+
 
 def is_time_to_mix(time: Int[Array, ""], num_particles: int) -> Bool[Array, ""]:
     """Tell whether beliefs are to be mixed at this time."""
     first, every = max(int(FIRST * num_particles), 1), max(int(EVERY * num_particles), 1)
     return (time >= first) & (time % every == 0)
+
+
+def few_survive(ancestors: Int[Array, " particle"]) -> Bool[Array, ""]:
+    """Tell whether so few particles have descendants that paths are lost in this one step."""
+    is_ancestor = jnp.zeros(len(ancestors), bool).at[ancestors].set(True)
+    return jnp.sum(is_ancestor) < FEW * len(ancestors)
 
 
 def other_ancestors(

@@ -30,7 +30,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from paramfilter.beliefs import ERROR_LIMIT, Blur
 from paramfilter.compensated import CompensatedSum
-from paramfilter.filters.backward import is_time_to_mix, other_ancestors
+from paramfilter.filters.backward import few_survive, is_time_to_mix, other_ancestors
 from paramfilter.filters.health import Lineage, forecast, predictive_rank
 from paramfilter.filters.islands import disagreement, members, normalise_within, resample_within
 from paramfilter.filters.posterior import approximation_error
@@ -122,9 +122,9 @@ def next_state(
     if filter.bound_proposal.looks_ahead:
         shared, pool, thoughts = _intend(filter, key_theta, state.shared, before, y, inputs)
         ready, intentions, resampled = _resample_ahead(filter, key_resample, pool, thoughts, state.time)
-        ancestors, happened = resampled.ancestors, resampled.happened
+        ancestors = resampled.ancestors
     else:
-        ready, happened = _resample(filter, key_resample, before, state.time)
+        ready, resampled = _resample(filter, key_resample, before, state.time)
         shared, ready, intentions = _intend(filter, key_theta, state.shared, ready, y, inputs)
         pool, thoughts, ancestors = ready, intentions, jnp.arange(filter.num_particles, dtype=jnp.int32)
 
@@ -150,7 +150,10 @@ def next_state(
             from_other = jax.vmap(absorb)(other_statistics, other_x, new_x)
             return jax.vmap(belief.mixed, in_axes=(None, 0, 0))(shared, absorbed, from_other)
 
-        is_mixed = is_time_to_mix(state.time, filter.num_particles) & belief.can_mix_now(shared)
+        is_due = is_time_to_mix(state.time, filter.num_particles)
+        if belief.holds_mixtures:
+            is_due |= few_survive(resampled.ancestors)
+        is_mixed = is_due & belief.can_mix_now(shared)
         absorbed = jax.lax.cond(is_mixed, with_others, lambda absorbed: absorbed, absorbed)
     # The second argument lends its axis to beliefs without a statistic.
     fits = jax.vmap(lambda statistic, _: _all_finite(statistic))(absorbed, new_z)
@@ -209,7 +212,7 @@ def next_state(
         ess=jnp.where(has_failed, 0.0, effective_sample_size(kept.log_weights)),
         log_evidence_increment=jnp.where(is_refused, 0.0, log_total),
         outcome=flags,
-        resampled=happened & is_accepted,
+        resampled=resampled.happened & is_accepted,
         num_nan=num_nan,
         approximation_error=jnp.where(is_accepted, error, 0.0),
         rhat=disagreement(num_islands, kept.z, kept.log_weights),
@@ -219,10 +222,10 @@ def next_state(
     return new_state, info
 
 
-def _resample(filter: ParticleFilter, key: KeyArray, before: _Particles, time) -> tuple[_Particles, Bool[Array, ""]]:
+def _resample(filter: ParticleFilter, key: KeyArray, before: _Particles, time) -> tuple[_Particles, Resampled]:
     """Resample by weight, within islands."""
     resampled = resample_within(filter.resampling, filter.num_islands, key, before.log_weights)
-    return _copy(before, resampled, resampled.log_weights, time), resampled.happened
+    return _copy(before, resampled, resampled.log_weights, time), resampled
 
 
 def _resample_ahead(

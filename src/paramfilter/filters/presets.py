@@ -9,7 +9,7 @@ from paramfilter.errors import ProposalError
 from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.model import StateSpaceModel
-from paramfilter.proposals import Bootstrap, GaussianProduct, Guided, LookAhead, Proposal
+from paramfilter.proposals import Bootstrap, GaussianProduct, Guided, LookAhead, Proposal, has_jumps
 from paramfilter.resampling import Resampling, Systematic
 from paramfilter.separability.analyse import advice_for
 from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior
@@ -61,14 +61,16 @@ def extended_parameter_filter(
         belief: None chooses (see `choose_belief`) and prints the choice, which stands in `filter.belief`.
         proposal: None chooses (see `choose_proposal`) and prints the choice, which stands in `filter.proposal`.
         resampling: When and how particles are resampled.
-        num_islands: Groups of particles that are never mixed; None for `DEFAULT_ISLANDS` if there are particles enough.
+        num_islands: Groups of particles that are never mixed; None for `DEFAULT_ISLANDS` if there are particles enough
+            and the state does not jump.
         outliers: What to do with observations far outside the forecasts; None takes them at their word.
         num_ancestors: 1 for beliefs that follow paths, as in the paper; 2 for beliefs given the present state, which
             stay right in the long run; None for 2 where the belief allows it.
     """
     if num_islands is None:
         is_enough = num_particles >= DEFAULT_ISLANDS * FEWEST_ON_AN_ISLAND and num_particles % DEFAULT_ISLANDS == 0
-        num_islands = DEFAULT_ISLANDS if is_enough else 1
+        # A quarter of the particles may miss a jump that all together would catch.
+        num_islands = DEFAULT_ISLANDS if is_enough and not has_jumps(model) else 1
     if belief is None:
         belief, reason = choose_belief(model)
         print(f"{model.name}: {belief} ({reason}; pass belief=... for another)")

@@ -4,5 +4,6 @@ from paramfilter.proposals.base import BoundProposal, Move, Proposal
 from paramfilter.proposals.bootstrap import Bootstrap
 from paramfilter.proposals.gaussian_product import GaussianProduct
 from paramfilter.proposals.guided import Guided, LookAhead
+from paramfilter.proposals.laplace_product import has_jumps
 
-__all__ = ["Bootstrap", "BoundProposal", "GaussianProduct", "Guided", "LookAhead", "Move", "Proposal"]
+__all__ = ["Bootstrap", "BoundProposal", "GaussianProduct", "Guided", "LookAhead", "Move", "Proposal", "has_jumps"]

@@ -36,6 +36,9 @@ DEFENCE = 0.1
 LEAST_SHARE = 0.1
 """Share of the rest that each t has at least: the masses of poor fits are poor too."""
 
+FAR = 10.0
+"""Widths from the centre at which tails are looked at."""
+
 FLATTENED = 1e-4
 """Precision of the transition, relative to its own, when the observation's peak is looked for: it only holds the
 components that y does not see."""
@@ -134,6 +137,27 @@ def laplace_product(model: StateSpaceModel) -> LaplaceProduct:
         if all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found)):
             return LaplaceProduct(model, center, has_second_peak=not is_gaussian[-1])
     raise ProposalError("Guided needs a transition with a mean, a median or a loc; this one has none. Use Bootstrap().")
+
+
+@lru_cache(maxsize=64)
+def has_jumps(model: StateSpaceModel) -> bool:
+    """Tell whether the state may jump: far out the log density of a transition bends upwards, as that of a Cauchy does.
+
+    A state of whole numbers, or a transition without a centre, is taken not to.
+    """
+    try:
+        center = laplace_product(model).center
+    except ProposalError:
+        return False
+
+    def far_curvature(z, datum):
+        theta = model.parameters.constrain(z)
+        start, unravel = ravel_pytree(center(model.transition(theta, datum.x_prev, datum.inputs)))
+        bend = jax.hessian(lambda flat: model.transition_log_prob(theta, datum.x_prev, unravel(flat), datum.inputs))
+        far = start + FAR / jnp.sqrt(jnp.maximum(-jnp.diagonal(bend(start)), 1e-12))
+        return jnp.max(jnp.diagonal(bend(far)))
+
+    return bool(np.median(jax.jit(jax.vmap(far_curvature))(*probe_data(model))) > 0)
 
 
 def _of_each(read: Callable) -> Callable:

@@ -1,0 +1,93 @@
+"""A fleet gives each series what its own filter would give it, whoever else is in the batch."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import paramfilter as pf
+from paramfilter.fleet import Fleet
+
+MODEL = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), r=0.5)
+FILTER = pf.storvik_filter(MODEL, 32)
+FLEET = Fleet(FILTER)
+IDS = [7, "oslo", 3, "lima", 12]
+YS = np.asarray(jax.random.normal(jax.random.key(1), (6, len(IDS))))
+
+
+def start(ids=IDS):
+    return FLEET.init(jax.random.key(5), ids)
+
+
+def test_each_series_is_what_its_own_filter_would_be():
+    state = start()
+    alone = {one: FLEET.one(state, one) for one in IDS}
+    for ys in YS:
+        state, info = FLEET.step(state, ys)
+        for place, one in enumerate(IDS):
+            alone[one], own = FILTER.step(alone[one], ys[place])
+            np.testing.assert_allclose(info.log_evidence_increment[place], own.log_evidence_increment, rtol=1e-5)
+    for place, one in enumerate(IDS):
+        posterior = FILTER.posterior(alone[one])
+        np.testing.assert_allclose(FLEET.mean(state)["phi"][place], posterior.mean()["phi"], rtol=1e-4)
+        np.testing.assert_allclose(FLEET.sd(state)["phi"][place], posterior.sd()["phi"], rtol=1e-4)
+
+
+def test_a_series_does_not_depend_on_its_company():
+    together, others = start(), start([3, 12, "kyiv", "bonn"])
+    for ys in YS:
+        together, _ = FLEET.step(together, ys)
+        others, _ = FLEET.update(others, [12, 3], [ys[4], ys[2]])
+    for one in (3, 12):
+        for first, second in zip(
+            jax.tree.leaves(FLEET.one(together, one)), jax.tree.leaves(FLEET.one(others, one)), strict=True
+        ):
+            if jnp.issubdtype(first.dtype, jax.dtypes.prng_key):
+                first, second = jax.random.key_data(first), jax.random.key_data(second)
+            np.testing.assert_array_equal(first, second)
+
+
+def test_a_sparse_update_is_a_masked_step_and_compiles_once_a_bucket():
+    sparse, masked = start(), start()
+    for round_, ys in enumerate(YS):
+        ids = IDS[: 2 + round_ % 3]
+        sparse, info = FLEET.update(sparse, ids, ys[: len(ids)])
+        masked, _ = FLEET.step(masked, ys, mask=np.arange(len(IDS)) < len(ids))
+        assert info.ess.shape == (len(ids),)
+    assert sparse.time.tolist() == masked.time.tolist() == [6, 6, 4, 2, 0]
+    np.testing.assert_array_equal(sparse.series.x, masked.series.x)
+    assert FLEET._update._cache_size() == 1, "two, three and four series share one bucket"
+
+
+def test_series_come_and_go():
+    state = FLEET.add(start(), ["kyiv"])
+    state, _ = FLEET.step(state, [*YS[0], 1.0])
+    before = FLEET.one(state, "lima")
+    state = FLEET.drop(state, ["oslo", 7])
+    assert state.ids == (3, "lima", 12, "kyiv")
+    np.testing.assert_array_equal(FLEET.one(state, "lima").x, before.x)
+    fresh = start(["kyiv"])
+    np.testing.assert_array_equal(FLEET.one(FLEET.add(start(), ["kyiv"]), "kyiv").x, FLEET.one(fresh, "kyiv").x)
+
+
+def test_missing_observations_pass():
+    state, info = FLEET.step(start(), [np.nan, 0.0, np.nan, 0.0, 0.0])
+    assert state.time.tolist() == [1] * 5
+    np.testing.assert_allclose(info.log_evidence_increment[jnp.array([0, 2])], 0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: start([1, 1]), "named twice"),
+        (lambda: start([]), "at least one series"),
+        (lambda: FLEET.update(start(), ["rome"], [0.0]), "no series.*rome.*fleet.add"),
+        (lambda: FLEET.update(start(), [7, 3], [0.0]), "each of 2 series"),
+        (lambda: FLEET.step(start(), [0.0, 1.0]), "each of 5 series"),
+        (lambda: FLEET.add(start(), ["oslo"]), "already"),
+    ],
+)
+def test_mistakes_are_named(call, words):
+    with pytest.raises(pf.DataError, match=words):
+        call()
