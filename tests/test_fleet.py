@@ -50,6 +50,7 @@ def test_a_series_does_not_depend_on_its_company():
 
 def test_a_sparse_update_is_a_masked_step_and_compiles_once_a_bucket():
     sparse, masked = start(), start()
+    FLEET._update.clear_cache()
     for round_, ys in enumerate(YS):
         ids = IDS[: 2 + round_ % 3]
         sparse, info = FLEET.update(sparse, ids, ys[: len(ids)])
@@ -69,6 +70,12 @@ def test_series_come_and_go():
     np.testing.assert_array_equal(FLEET.one(state, "lima").x, before.x)
     fresh = start(["kyiv"])
     np.testing.assert_array_equal(FLEET.one(FLEET.add(start(), ["kyiv"]), "kyiv").x, FLEET.one(fresh, "kyiv").x)
+
+
+def test_ids_of_numpy_are_the_same_as_of_python_and_no_two_keys_are():
+    keys = [np.asarray(jax.random.key_data(start(ids).series.key)) for ids in ([7, "7", 70], np.array([7, 8, 70]))]
+    np.testing.assert_array_equal(keys[0][[0, 2]], keys[1][[0, 2]])
+    assert len(np.unique(np.concatenate(keys), axis=0)) == 4
 
 
 def test_missing_observations_pass():

@@ -15,9 +15,10 @@ they do not depend on which other series there are, or are updated together with
 
 from __future__ import annotations
 
-import zlib
+import hashlib
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -29,6 +30,9 @@ from paramfilter.errors import DataError
 from paramfilter.filters import FilterState, ParticleFilter, StepInfo, mixture_moments
 from paramfilter.model import strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation
+
+Ids = Sequence[Hashable] | np.ndarray
+"""Numbers or texts; also an array of them."""
 
 BUCKET_FACTOR = 4
 """A sparse batch is filled up to the next power of this: few sizes, so few compiles."""
@@ -53,18 +57,22 @@ class FleetState:
         """How many observations each series has taken in."""
         return self.series.time
 
-    def rows(self, ids: Sequence[Hashable]) -> np.ndarray:
+    def rows(self, ids: tuple[Hashable, ...]) -> np.ndarray:
         """Return the rows of some series."""
-        place = self._places()
-        unknown = [one for one in ids if one not in place]
+        unknown = [one for one in ids if one not in self._row_of]
         if unknown:
             raise DataError(f"the fleet has no series {unknown[:5]!r}; use fleet.add for new ones.")
-        return np.array([place[one] for one in ids], np.int32)
+        return np.array([self._row_of[one] for one in ids], np.int32)
 
-    def _places(self) -> dict[Hashable, int]:
-        if "places" not in self.__dict__:
-            object.__setattr__(self, "places", {one: row for row, one in enumerate(self.ids)})
-        return self.__dict__["places"]
+    @cached_property
+    def _row_of(self) -> dict[Hashable, int]:
+        return {one: row for row, one in enumerate(self.ids)}
+
+    def moved_on(self, series: FilterState) -> FleetState:
+        """Return the fleet with its series moved on; who is in it is not looked up again."""
+        moved = FleetState(series, self.ids, self.key)
+        moved.__dict__["_row_of"] = self._row_of
+        return moved
 
 
 class Fleet:
@@ -77,10 +85,10 @@ class Fleet:
     def __init__(self, filter: ParticleFilter):
         self.filter = filter
         # A step gives its memory back: the state that goes in cannot be used again.
-        self._step = jax.jit(_step, static_argnums=0, donate_argnums=1)
-        self._update = jax.jit(_update, static_argnums=0, donate_argnums=1)
+        self._step: Any = jax.jit(_step, static_argnums=0, donate_argnums=1)
+        self._update: Any = jax.jit(_update, static_argnums=0, donate_argnums=1)
 
-    def init(self, key: KeyArray, ids: Sequence[Hashable], inputs: Inputs = None) -> FleetState:
+    def init(self, key: KeyArray, ids: Ids, inputs: Inputs = None) -> FleetState:
         """Start a filter for each id; no data are seen.
 
         Args:
@@ -88,8 +96,7 @@ class Fleet:
             ids: Numbers or texts, all different.
             inputs: What the model's `initial` is told, with a leading axis of series, or None.
         """
-        ids = tuple(ids)
-        _check_ids(ids)
+        ids = _distinct(ids)
         return FleetState(self.filter.compiled(_begin)(_keys(key, ids), strongly_typed(inputs)), ids, key)
 
     def step(
@@ -110,10 +117,10 @@ class Fleet:
         ys = self._observations(ys, len(state.ids))
         is_due = jnp.ones(len(state.ids), bool) if mask is None else jnp.asarray(mask, bool)
         series, info = self._step(self.filter, state.series, ys, strongly_typed(inputs), is_due)
-        return replace(state, series=series), info
+        return state.moved_on(series), info
 
     def update(
-        self, state: FleetState, ids: Sequence[Hashable], ys: Observation, inputs: Inputs = None
+        self, state: FleetState, ids: Ids, ys: Observation, inputs: Inputs = None
     ) -> tuple[FleetState, StepInfo]:
         """Take in one observation of some series: the cost goes with their number. `state` cannot be used again.
 
@@ -123,7 +130,7 @@ class Fleet:
             ys: Observations in the order of `ids`.
             inputs: What the model is told, in the same order, or None.
         """
-        _check_ids(ids)
+        ids = _distinct(ids)
         rows, size = state.rows(ids), _bucket(len(ids))
         ys = self._observations(ys, len(ids))
         # Rows beyond the last are read as the last one, and what is written there is dropped.
@@ -131,27 +138,27 @@ class Fleet:
         fill = lambda leaf: jnp.concatenate([leaf, jnp.zeros((size - len(leaf), *leaf.shape[1:]), leaf.dtype)])
         ys, inputs = jax.tree.map(fill, (ys, strongly_typed(jax.tree.map(jnp.asarray, inputs))))
         series, info = self._update(self.filter, state.series, jnp.asarray(rows), ys, inputs)
-        return replace(state, series=series), jax.tree.map(lambda leaf: leaf[: len(ids)], info)
+        return state.moved_on(series), jax.tree.map(lambda leaf: leaf[: len(ids)], info)
 
-    def add(self, state: FleetState, ids: Sequence[Hashable], inputs: Inputs = None) -> FleetState:
+    def add(self, state: FleetState, ids: Ids, inputs: Inputs = None) -> FleetState:
         """Start a filter for each new id, at the end of the fleet."""
-        known = set(state.ids) & set(ids)
+        known = set(state.ids) & set(_distinct(ids))
         if known:
             raise DataError(f"the fleet has series {sorted(map(repr, known))[:5]} already.")
         new = self.init(state.key, ids, inputs)
         series = jax.tree.map(lambda old, more: jnp.concatenate([old, more]), state.series, new.series)
         return FleetState(series, state.ids + new.ids, state.key)
 
-    def drop(self, state: FleetState, ids: Sequence[Hashable]) -> FleetState:
+    def drop(self, state: FleetState, ids: Ids) -> FleetState:
         """Leave some series out; the others keep their order."""
-        gone = set(state.rows(ids).tolist())
+        gone = set(state.rows(_distinct(ids)).tolist())
         kept = np.array([row for row in range(len(state.ids)) if row not in gone], np.int32)
         series = jax.tree.map(lambda leaf: leaf[kept], state.series)
         return FleetState(series, tuple(state.ids[row] for row in kept), state.key)
 
     def one(self, state: FleetState, series_id: Hashable) -> FilterState:
         """Return the state of one series, for `filter.posterior`, `save` or a step of its own."""
-        row = state.rows([series_id])[0]
+        row = state.rows((series_id,))[0]
         return jax.tree.map(lambda leaf: leaf[row], state.series)
 
     def mean(self, state: FleetState) -> dict[str, Array]:
@@ -195,18 +202,27 @@ def _where(mask: Bool[Array, " series"], one: Array, other: Array) -> Array:
     return jnp.where(mask.reshape(-1, *[1] * (one.ndim - 1)), one, other)
 
 
-def _keys(key: KeyArray, ids: Sequence[Hashable]) -> Shaped[Array, " series"]:
+def _keys(key: KeyArray, ids: tuple[Hashable, ...]) -> Shaped[Array, " series"]:
     """Return a key for each series that depends on its id alone."""
-    numbers = np.array([zlib.crc32(repr(one).encode()) for one in ids], np.uint32)
-    return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.asarray(numbers))
+    digests = b"".join(hashlib.blake2b(_text(one).encode(), digest_size=8).digest() for one in ids)
+    numbers = jnp.asarray(np.frombuffer(digests, "<u4").reshape(-1, 2))
+    return jax.vmap(lambda pair: jax.random.fold_in(jax.random.fold_in(key, pair[0]), pair[1]))(numbers)
 
 
-def _check_ids(ids: Sequence[Hashable]) -> None:
-    if len(ids) == 0:
+def _text(one: Hashable) -> str:
+    """Return what an id is told by; numbers of numpy are the same as Python's."""
+    return repr(one.item() if isinstance(one, np.generic) else one)
+
+
+def _distinct(ids: Ids) -> tuple[Hashable, ...]:
+    """Return ids as a tuple, or refuse them."""
+    ids = tuple(ids.tolist() if isinstance(ids, np.ndarray) else ids)
+    if not ids:
         raise DataError("a fleet or a batch needs at least one series.")
     if len(set(ids)) != len(ids):
         twice = next(one for place, one in enumerate(ids) if one in ids[:place])
         raise DataError(f"the series {twice!r} is named twice; each has one row and one observation at a time.")
+    return ids
 
 
 def _bucket(size: int) -> int:
