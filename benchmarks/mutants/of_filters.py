@@ -169,6 +169,20 @@ MUTANTS = (
         ("test_model.py",),
     ),
     Mutant(
+        "beliefs are mixed at once when many paths survive, not when few do",
+        "filters/backward.py",
+        "return jnp.sum(is_ancestor) < FEW * len(ancestors)",
+        "return jnp.sum(is_ancestor) > FEW * len(ancestors)",
+        ("filters/test_backward.py::test_few_survive_when_less_than_half_have_descendants",),
+    ),
+    Mutant(
+        "what fills up a batch of a fleet is written to its last series",
+        "fleet.py",
+        'leaf.at[rows].set(part, mode="drop")',
+        'leaf.at[rows].set(part, mode="clip")',
+        ("test_fleet.py::test_a_sparse_update_is_a_masked_step_and_compiles_once_a_bucket",),
+    ),
+    Mutant(
         "a second ancestor is taken from any island",
         "filters/backward.py",
         "among_all(jnp.clip(found, 0, rows.shape[1] - 1).astype(jnp.int32))",
