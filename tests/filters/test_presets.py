@@ -44,7 +44,8 @@ def test_states_that_jump_are_told_from_others(transition, jumps):
     assert has_jumps(model) == jumps
 
 
-def test_a_model_that_jumps_has_one_island():
+def test_a_model_that_jumps_has_one_island(capsys):
     model = pf.models.cauchy_ar1()
     assert pf.extended_parameter_filter(model, 400, belief=Chebyshev(9)).num_islands == 1
+    assert "cauchy_ar1: one island" in capsys.readouterr().out
     assert pf.extended_parameter_filter(model, 400, belief=Chebyshev(9), num_islands=2).num_islands == 2

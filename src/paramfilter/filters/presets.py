@@ -69,8 +69,10 @@ def extended_parameter_filter(
     """
     if num_islands is None:
         is_enough = num_particles >= DEFAULT_ISLANDS * FEWEST_ON_AN_ISLAND and num_particles % DEFAULT_ISLANDS == 0
-        # A quarter of the particles may miss a jump that all together would catch.
-        num_islands = DEFAULT_ISLANDS if is_enough and not has_jumps(model) else 1
+        num_islands = DEFAULT_ISLANDS if is_enough else 1
+        if is_enough and has_jumps(model):
+            num_islands = 1
+            print(f"{model.name}: one island (a part of the particles may miss a jump; pass num_islands=... for more)")
     if belief is None:
         belief, reason = choose_belief(model)
         print(f"{model.name}: {belief} ({reason}; pass belief=... for another)")
