@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -27,7 +26,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Shaped
 
 from paramfilter.errors import DataError
-from paramfilter.filters import FilterState, ParticleFilter, StepInfo, mixture_moments
+from paramfilter.filters import FilterState, ParticleFilter, StepInfo, keep_where, mixture_moments
 from paramfilter.model import strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation
 
@@ -44,13 +43,18 @@ class FleetState:
 
     Attributes:
         series: One `FilterState` whose arrays have a leading axis of series.
-        ids: The id of each row.
+        row_of: The row of each id, in the order of the rows.
         key: From which the keys of new series come.
     """
 
     series: FilterState
-    ids: tuple[Hashable, ...]
+    row_of: dict[Hashable, int]
     key: KeyArray
+
+    @property
+    def ids(self) -> tuple[Hashable, ...]:
+        """The id of each row."""
+        return tuple(self.row_of)
 
     @property
     def time(self) -> Int[Array, " series"]:
@@ -59,20 +63,10 @@ class FleetState:
 
     def rows(self, ids: tuple[Hashable, ...]) -> np.ndarray:
         """Return the rows of some series."""
-        unknown = [one for one in ids if one not in self._row_of]
+        unknown = [one for one in ids if one not in self.row_of]
         if unknown:
             raise DataError(f"the fleet has no series {unknown[:5]!r}; use fleet.add for new ones.")
-        return np.array([self._row_of[one] for one in ids], np.int32)
-
-    @cached_property
-    def _row_of(self) -> dict[Hashable, int]:
-        return {one: row for row, one in enumerate(self.ids)}
-
-    def moved_on(self, series: FilterState) -> FleetState:
-        """Return the fleet with its series moved on; who is in it is not looked up again."""
-        moved = FleetState(series, self.ids, self.key)
-        moved.__dict__["_row_of"] = self._row_of
-        return moved
+        return np.array([self.row_of[one] for one in ids], np.int32)
 
 
 class Fleet:
@@ -97,7 +91,7 @@ class Fleet:
             inputs: What the model's `initial` is told, with a leading axis of series, or None.
         """
         ids = _distinct(ids)
-        return FleetState(self.filter.compiled(_begin)(_keys(key, ids), strongly_typed(inputs)), ids, key)
+        return FleetState(self.filter.compiled(_begin)(_keys(key, ids), strongly_typed(inputs)), _rows(ids), key)
 
     def step(
         self,
@@ -114,10 +108,10 @@ class Fleet:
             mask: Which series have an observation now; the others stay as they are, and their clocks too.
             inputs: What the model is told, with a leading axis of series, or None.
         """
-        ys = self._observations(ys, len(state.ids))
-        is_due = jnp.ones(len(state.ids), bool) if mask is None else jnp.asarray(mask, bool)
+        ys = self._observations(ys, len(state.row_of))
+        is_due = jnp.ones(len(state.row_of), bool) if mask is None else jnp.asarray(mask, bool)
         series, info = self._step(self.filter, state.series, ys, strongly_typed(inputs), is_due)
-        return state.moved_on(series), info
+        return replace(state, series=series), info
 
     def update(
         self, state: FleetState, ids: Ids, ys: Observation, inputs: Inputs = None
@@ -133,28 +127,29 @@ class Fleet:
         ids = _distinct(ids)
         rows, size = state.rows(ids), _bucket(len(ids))
         ys = self._observations(ys, len(ids))
-        # Rows beyond the last are read as the last one, and what is written there is dropped.
-        rows = np.concatenate([rows, np.full(size - len(rows), len(state.ids), np.int32)])
-        fill = lambda leaf: jnp.concatenate([leaf, jnp.zeros((size - len(leaf), *leaf.shape[1:]), leaf.dtype)])
-        ys, inputs = jax.tree.map(fill, (ys, strongly_typed(jax.tree.map(jnp.asarray, inputs))))
-        series, info = self._update(self.filter, state.series, jnp.asarray(rows), ys, inputs)
-        return state.moved_on(series), jax.tree.map(lambda leaf: leaf[: len(ids)], info)
+        # Rows beyond the last are read as the last one, and what is written there is dropped. Filled up and cut by
+        # numpy, since JAX would compile that for each length.
+        rows = np.concatenate([rows, np.full(size - len(rows), len(state.row_of), np.int32)])
+        fill = lambda leaf: np.concatenate([leaf, np.zeros((size - len(leaf), *np.shape(leaf)[1:]), leaf.dtype)])
+        ys, inputs = jax.tree.map(lambda leaf: jnp.asarray(fill(np.asarray(leaf))), (ys, inputs))
+        series, info = self._update(self.filter, state.series, jnp.asarray(rows), ys, strongly_typed(inputs))
+        return replace(state, series=series), jax.tree.map(lambda leaf: np.asarray(leaf)[: len(ids)], info)
 
     def add(self, state: FleetState, ids: Ids, inputs: Inputs = None) -> FleetState:
         """Start a filter for each new id, at the end of the fleet."""
-        known = set(state.ids) & set(_distinct(ids))
+        known = state.row_of.keys() & set(_distinct(ids))
         if known:
             raise DataError(f"the fleet has series {sorted(map(repr, known))[:5]} already.")
         new = self.init(state.key, ids, inputs)
         series = jax.tree.map(lambda old, more: jnp.concatenate([old, more]), state.series, new.series)
-        return FleetState(series, state.ids + new.ids, state.key)
+        return FleetState(series, _rows(state.ids + new.ids), state.key)
 
     def drop(self, state: FleetState, ids: Ids) -> FleetState:
         """Leave some series out; the others keep their order."""
         gone = set(state.rows(_distinct(ids)).tolist())
-        kept = np.array([row for row in range(len(state.ids)) if row not in gone], np.int32)
-        series = jax.tree.map(lambda leaf: leaf[kept], state.series)
-        return FleetState(series, tuple(state.ids[row] for row in kept), state.key)
+        kept = {one: row for one, row in state.row_of.items() if row not in gone}
+        rows = np.array([*kept.values()], np.int32)
+        return FleetState(jax.tree.map(lambda leaf: leaf[rows], state.series), _rows(tuple(kept)), state.key)
 
     def one(self, state: FleetState, series_id: Hashable) -> FilterState:
         """Return the state of one series, for `filter.posterior`, `save` or a step of its own."""
@@ -185,7 +180,7 @@ def _begin(filter: ParticleFilter, keys: Shaped[Array, " series"], inputs: Input
 
 def _step(filter: ParticleFilter, series: FilterState, ys: Observation, inputs: Inputs, is_due: Bool[Array, " series"]):
     new, info = jax.vmap(filter.step)(series, ys, inputs)
-    return jax.tree.map(lambda one, other: _where(is_due, one, other), new, series), info
+    return keep_where(is_due, new, series), info
 
 
 def _update(filter: ParticleFilter, series: FilterState, rows: Int[Array, " row"], ys: Observation, inputs: Inputs):
@@ -198,8 +193,8 @@ def _moments(filter: ParticleFilter, series: FilterState) -> Any:
     return jax.vmap(lambda state: mixture_moments(filter, state))(series)
 
 
-def _where(mask: Bool[Array, " series"], one: Array, other: Array) -> Array:
-    return jnp.where(mask.reshape(-1, *[1] * (one.ndim - 1)), one, other)
+def _rows(ids: tuple[Hashable, ...]) -> dict[Hashable, int]:
+    return {one: row for row, one in enumerate(ids)}
 
 
 def _keys(key: KeyArray, ids: tuple[Hashable, ...]) -> Shaped[Array, " series"]:

@@ -8,6 +8,7 @@ import paramfilter as pf
 from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation
 from paramfilter.filters.presets import choose_belief
 from paramfilter.proposals import has_jumps
+from paramfilter.separability.analyse import analyse
 
 
 @pytest.mark.parametrize(("num_particles", "num_islands"), [(396, 1), (400, 4)])
@@ -21,7 +22,10 @@ def test_four_islands_of_a_hundred_particles_or_one(num_particles, num_islands):
 def test_beliefs_are_chosen_that_two_ancestors_can_share():
     one = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5))
     both = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), q=dist.InverseGamma(5.0, 4.0))
-    assert [choose_belief(model)[0] for model in (one, both)] == [Conjugate(), CrossInterpolation()]
+    apart = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), r=dist.InverseGamma(5.0, 4.0))
+    chosen = [choose_belief(model)[0] for model in (one, both, apart)]
+    assert chosen == [Conjugate(), CrossInterpolation(), CrossInterpolation()]
+    assert [analyse(model).recommended for model in (one, both)] == ["Conjugate", "CrossInterpolation"]
 
 
 @pytest.mark.parametrize(

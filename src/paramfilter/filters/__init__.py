@@ -1,6 +1,7 @@
 """The loop, its state, the posterior, and the named algorithms."""
 
 from paramfilter.filters.fingerprint import first_difference
+from paramfilter.filters.loop import keep_where
 from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments
@@ -24,6 +25,7 @@ __all__ = [
     "draw_joint",
     "extended_parameter_filter",
     "first_difference",
+    "keep_where",
     "mixture_moments",
     "sir_filter",
     "storvik_filter",

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from paramfilter.filters.health import num_distinct
 from paramfilter.filters.islands import among_all, split
 from paramfilter.types import KeyArray
 
@@ -42,8 +43,7 @@ def is_time_to_mix(time: Int[Array, ""], num_particles: int) -> Bool[Array, ""]:
 
 def few_survive(ancestors: Int[Array, " particle"]) -> Bool[Array, ""]:
     """Tell whether so few particles have descendants that paths are lost in this one step."""
-    is_ancestor = jnp.zeros(len(ancestors), bool).at[ancestors].set(True)
-    return jnp.sum(is_ancestor) < FEW * len(ancestors)
+    return num_distinct(ancestors) < FEW * len(ancestors)
 
 
 def other_ancestors(

@@ -44,7 +44,12 @@ class Lineage:
 
     def num_ancestors(self) -> Int[Array, ""]:
         """Count the distinct ancestors at the older mark."""
-        return jnp.sum(jnp.zeros(len(self.older), jnp.int32).at[self.older].set(1))
+        return num_distinct(self.older)
+
+
+def num_distinct(ancestors: Int[Array, " particle"]) -> Int[Array, ""]:
+    """Count the particles that are an ancestor of any."""
+    return jnp.sum(jnp.zeros(len(ancestors), jnp.int32).at[ancestors].set(1))
 
 
 def forecast(

@@ -130,7 +130,7 @@ def next_state(
 
     moves = _move(filter, key_move, ready, intentions, y, inputs)
     is_usable = jax.vmap(_all_finite)((moves.x, intentions.z)) & (moves.log_weight < jnp.inf)
-    new_x, new_z = _keep_where(is_usable, (moves.x, intentions.z), (ready.x, ready.z))
+    new_x, new_z = keep_where(is_usable, (moves.x, intentions.z), (ready.x, ready.z))
 
     def absorb(statistic, x_prev, x_new):
         return belief.absorb(shared, statistic, Datum(x_prev, x_new, y, inputs))
@@ -157,7 +157,7 @@ def next_state(
         absorbed = jax.lax.cond(is_mixed, with_others, lambda absorbed: absorbed, absorbed)
     # The second argument lends its axis to beliefs without a statistic.
     fits = jax.vmap(lambda statistic, _: _all_finite(statistic))(absorbed, new_z)
-    new_statistics = _keep_where(is_usable & fits, absorbed, ready.statistics)
+    new_statistics = keep_where(is_usable & fits, absorbed, ready.statistics)
 
     log_weights = ready.log_weights + jnp.where(is_usable, moves.log_weight, -jnp.inf)
     log_weights, island_totals = normalise_within(num_islands, log_weights)
@@ -170,7 +170,7 @@ def next_state(
     data = Datum(ready.x, new_x, y, inputs)
     witnessed = belief.witness(jax.random.fold_in(key_step, WITNESS), shared, data, new_z, log_weights, state.time)
     after = _Particles(new_x, new_z, new_statistics, log_weights, ready.lineage)
-    kept = _keep_where(members(survives, filter.num_particles), after, before)
+    kept = keep_where(members(survives, filter.num_particles), after, before)
     shared = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), witnessed, state.shared)
 
     error = approximation_error(belief, shared, kept.statistics, kept.z, kept.log_weights)
@@ -311,7 +311,7 @@ def _has_grown(counts: PyTree, before: PyTree) -> Bool[Array, ""]:
     return functools.reduce(jnp.logical_or, [jnp.any(new > old) for new, old in pairs], jnp.bool_(False))
 
 
-def _keep_where(mask: Bool[Array, " particle"], new: Any, old: Any) -> Any:
+def keep_where(mask: Bool[Array, " particle"], new: Any, old: Any) -> Any:
     """Take the new values of the particles where `mask` holds, the old ones elsewhere."""
 
     def choose(new_leaf, old_leaf):

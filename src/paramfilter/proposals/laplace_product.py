@@ -24,6 +24,7 @@ from paramfilter.errors import ProposalError
 from paramfilter.gaussian import gaussian_of
 from paramfilter.model import StateSpaceModel
 from paramfilter.proposals.base import BoundProposal, Move
+from paramfilter.proposals.gaussian_product import is_gaussian_product
 from paramfilter.separability.dependence import probe_data
 from paramfilter.small_matrices import cholesky, inverse_of_lower, solve_lower, solve_upper
 
@@ -145,6 +146,8 @@ def has_jumps(model: StateSpaceModel) -> bool:
 
     A state of whole numbers, or a transition without a centre, is taken not to.
     """
+    if is_gaussian_product(model):
+        return False  # it is asked anyway, and known by then
     try:
         center = laplace_product(model).center
     except ProposalError:
