@@ -8,6 +8,7 @@ may be short of tails, and a second is what counts (M. West, Approximating poste
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +38,16 @@ KERNEL_FREEDOM = 4.0
 """Of a t distribution: its tails are heavier than the posterior's, so that no weight is large."""
 
 
+@dataclass(frozen=True)
+class WeightedDraws:
+    """Coordinates of theta, their weights, and what the grid of the state made of each."""
+
+    z: Float[Array, "draw param"]
+    weights: Float[Array, " draw"]
+    edges: Float[Array, "draw 2"]
+    excess: Float[Array, " draw"]
+
+
 def importance_sample(
     key: KeyArray,
     model: pf.StateSpaceModel,
@@ -46,6 +57,19 @@ def importance_sample(
     high: float,
     stretch: Stretch,
 ) -> Answer:
+    """Return the moments of `weighted_draws`, and how far they can be trusted."""
+    return summary(model, weighted_draws(key, model, ys, centres, low, high, stretch))
+
+
+def weighted_draws(
+    key: KeyArray,
+    model: pf.StateSpaceModel,
+    ys: np.ndarray,
+    centres: np.ndarray | Float[Array, "draw param"],
+    low: float,
+    high: float,
+    stretch: Stretch,
+) -> WeightedDraws:
     """Weigh draws of theta by prior and grid-filter likelihood; they come from kernels around centres.
 
     Args:
@@ -75,8 +99,13 @@ def importance_sample(
     flattened = normalised(FLATTENING * log_target - log_proposal)
     pool, log_proposal = kernel_mixture(key_last, first, flattened, width, ROUNDS[1])
     log_target, edges, excess = score_all(pool)
-    weights = np.asarray(normalised(log_target - log_proposal))
-    theta = {name: np.asarray(values) for name, values in jax.vmap(model.parameters.constrain)(pool).items()}
+    return WeightedDraws(pool, normalised(log_target - log_proposal), edges, excess)
+
+
+def summary(model: pf.StateSpaceModel, draws: WeightedDraws) -> Answer:
+    """Return moments of weighted draws, their Monte Carlo errors, and how well the grid held the states."""
+    weights = np.asarray(draws.weights)
+    theta = {name: np.asarray(values) for name, values in jax.vmap(model.parameters.constrain)(draws.z).items()}
     mean = {name: weights @ values for name, values in theta.items()}
     sd = {name: np.sqrt(weights @ (values - mean[name]) ** 2) for name, values in theta.items()}
     # the delta method for ratios of sums
@@ -91,8 +120,8 @@ def importance_sample(
         "standard_error_of_log_sd": worst(sd_errors),
         "effective_draws": float(1.0 / np.sum(weights**2)),
         "largest_weight": float(np.max(weights)),
-        "density_at_edges": float(weights @ np.max(np.asarray(edges), axis=1)),
-        "unresolved_share": float(np.sum(weights[np.asarray(excess) > UNRESOLVED])),
+        "density_at_edges": float(weights @ np.max(np.asarray(draws.edges), axis=1)),
+        "unresolved_share": float(np.sum(weights[np.asarray(draws.excess) > UNRESOLVED])),
     }
 
 

@@ -1,12 +1,12 @@
 """Beliefs along a path or given the present state, in the long run.
 
-    python -m benchmarks.long_run [phi|phi_q|sin|star ...] [--noise 1] [--until 10000] [--runs 6]
+    python -m benchmarks.long_run [phi|phi_q|sin|star|cauchy_ar1|stochastic_volatility ...] [--until 10000] [--runs 6]
 
 AR(1) with an unknown coefficient (prior N(0, 1)) and exact conjugate beliefs, or with its process variance unknown too
-and `CrossInterpolation`, at several levels of observation noise; SIN and STAR with their default beliefs. The default
-proposal, N = 1000 in one or four islands, one ancestor or two, against exact answers (see `stages`): some runs on each
-of 3 data sets, errors in posterior sds. Each row is kept in `results/long_run.json`, in the place of an earlier one of
-its kind.
+and `CrossInterpolation`, at several levels of observation noise; the other models with their default beliefs. The
+default proposal, N = 1000 in one or four islands, one ancestor or two, against trusted answers (see `stages`): some
+runs on each of 3 data sets, errors in posterior sds. Each row is kept in `results/long_run.json`, in the place of an
+earlier one of its kind.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from benchmarks.stages import DATA_SETS, Stage, autoregression, judge, long_prob
 NUM_PARTICLES = 1000
 MARKS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 AUTOREGRESSIONS = {"phi": pf.beliefs.Conjugate(), "phi_q": pf.beliefs.CrossInterpolation()}
-UNKNOWN = (*AUTOREGRESSIONS, "sin", "star")
+OBSERVATION_SD = {"sin": 0.1, "star": 0.1, "cauchy_ar1": 10.0, "stochastic_volatility": None}
+UNKNOWN = (*AUTOREGRESSIONS, *OBSERVATION_SD)
 KIND = ("unknown", "observation_sd", "islands", "ancestors", "until")
 
 
 def stages(
     unknown: str, noises: list[float], marks: tuple[int, ...]
-) -> Iterator[tuple[float, Stage, pf.beliefs.Belief]]:
-    """Go through the levels of noise, each with its stage and belief; SIN and STAR have one of their own."""
+) -> Iterator[tuple[float | None, Stage, pf.beliefs.Belief]]:
+    """Go through the levels of noise, each with its stage and belief; most models have one level of their own."""
     if unknown in AUTOREGRESSIONS:
         for noise in noises:
             yield noise, autoregression(noise, marks, unknown == "phi_q"), AUTOREGRESSIONS[unknown]
     else:
         on = long_problem(unknown, marks)
-        yield 0.1, on, pf.filters.choose_belief(on.model)[0]
+        yield OBSERVATION_SD[unknown], on, pf.filters.choose_belief(on.model)[0]
 
 
 def main() -> None:

@@ -279,6 +279,10 @@ def around_level(ys: np.ndarray) -> Layout:
     return lambda theta, e: (level + theta["sigma"] * e, len(e) * jnp.log(theta["sigma"]))
 
 
+VOLATILITY_RANGE = (-12.0, 12.0)
+"""Of the grid of log variances."""
+
+
 def width_of_level(theta: dict[str, Array], num_steps: int) -> Float[Array, ""]:
     """Return the sd of mu given phi, sigma and states known exactly: as phi nears 1 it grows to that of the prior.
 
@@ -338,7 +342,7 @@ def difference(answer: Answer, other: Answer) -> Answer:
 
 METHODS: dict[str, Callable[[pf.StateSpaceModel, np.ndarray, int], Answer]] = {
     "multispecies": by_kalman_and_nuts,
-    "stochastic_volatility": by_importance(around_level, lambda ys: (-12.0, 12.0), width_of_level),
+    "stochastic_volatility": by_importance(around_level, lambda ys: VOLATILITY_RANGE, width_of_level),
     "sin": by_grid,
     "star": by_grid,
     "cauchy_ar1": by_moving_grid,

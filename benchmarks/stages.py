@@ -1,14 +1,16 @@
 """Models with long data and the right answers at some times, on which whole filters are judged.
 
 AR(1) with an unknown coefficient (prior N(0, 1)), its process variance known or to be learnt too, by a Kalman filter
-with quadrature; SIN and STAR by a forward filter on a grid of the state. Three data sets each. Errors are in posterior
-sds.
+with quadrature; SIN, STAR and the Cauchy autoregression by a forward filter on a grid of the state; stochastic
+volatility by importance sampling with such a filter, each answer the proposal of the next. Three data sets each. Errors
+are in posterior sds.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +20,19 @@ import numpy as np
 import numpyro.distributions as dist
 
 import paramfilter as pf
+from benchmarks.answers import Answer
+from benchmarks.importance import summary, weighted_draws
 from benchmarks.problems import PROBLEMS
+from benchmarks.references import METHODS, VOLATILITY_RANGE, width_of_level
 
 DATA_SETS = (0, 1, 2)
 TRUTH = {"phi": 0.8, "q": 1.0}
 KNOWN = Path(__file__).parent / "results" / "references" / "long_streams.json"
 """Answers that took minutes: by problem, then by data set and time."""
+CHAINED = "stochastic_volatility"
+"""The problem whose answers need the one before."""
+UNCHECKED = -1
+"""A number of no data set whose quadrature would be repeated with all spacings halved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,27 +59,49 @@ def autoregression(noise: float, marks: tuple[int, ...], learn_variance: bool = 
 
 
 def long_problem(name: str, marks: tuple[int, ...]) -> Stage:
-    """Take a problem with a scalar state and one or two parameters beyond its usual length."""
+    """Take a problem beyond its usual length."""
     model = PROBLEMS[name].model()
     data = {
         seed: pf.simulate(jax.random.key(1000 + seed), model, PROBLEMS[name].truth, marks[-1])[1] for seed in DATA_SETS
     }
-    exact = {(seed, mark): _answer(name, model, seed, mark, data[seed][:mark]) for seed in DATA_SETS for mark in marks}
+    known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
+    answers = known.setdefault(name, {})
+    for seed in DATA_SETS:
+        missing = [mark for mark in marks if _label(seed, mark) not in answers]
+        if missing and name == CHAINED:
+            missing = list(marks)
+        for mark, answer in _answers(name, model, seed, missing, np.asarray(data[seed], np.float64)):
+            answers[_label(seed, mark)] = {part: list(answer[part].values()) for part in ("mean", "sd")}
+            print(name, _label(seed, mark), json.dumps(answer), flush=True)
+            KNOWN.write_text(json.dumps(known, indent=1) + "\n")
+    exact = {
+        (seed, mark): tuple(np.asarray(answers[_label(seed, mark)][part]) for part in ("mean", "sd"))
+        for seed in DATA_SETS
+        for mark in marks
+    }
     return Stage(model, marks, data, exact)
 
 
-def _answer(name: str, model: pf.StateSpaceModel, seed: int, mark: int, ys) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and sds by quadrature, from the file of known answers if they are there."""
-    known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
-    label = f"data set {seed}, t = {mark}"
-    if label not in known.get(name, {}):
-        mean, sd = _vectors(model, pf.references.grid_posterior(model, np.asarray(ys, np.float64)))
-        answer = {"mean": np.asarray(mean).tolist(), "sd": np.asarray(sd).tolist()}
-        known[name] = known.get(name, {}) | {label: answer}
-        KNOWN.write_text(json.dumps(known, indent=1) + "\n")
-        print(name, label, answer, flush=True)
-    answer = known[name][label]
-    return np.asarray(answer["mean"]), np.asarray(answer["sd"])
+def _label(seed: int, mark: int) -> str:
+    return f"data set {seed}, t = {mark}"
+
+
+def _answers(
+    name: str, model: pf.StateSpaceModel, seed: int, marks: list[int], ys: np.ndarray
+) -> Iterator[tuple[int, Answer]]:
+    """Go through the times, each with the moments of its posterior, the parameters in the model's order."""
+    with jax.enable_x64(True):
+        centres = jax.vmap(model.parameters.sample)(jax.random.split(jax.random.key(3_000 + seed), 1000))
+        for mark in marks:
+            key = jax.random.key(4_000 + seed)
+            if name == CHAINED:
+                draws = weighted_draws(key, model, ys[:mark], centres, *VOLATILITY_RANGE, width_of_level)
+                centres = jax.random.choice(key, draws.z, (1000,), p=draws.weights)
+                answer = summary(model, draws)
+            else:
+                answer = METHODS[name](model, ys[:mark], UNCHECKED)
+            ordered = {part: {name: answer[part][name] for name in model.parameters.names} for part in ("mean", "sd")}
+            yield mark, answer | ordered
 
 
 def judge(on: Stage, filter: pf.ParticleFilter, num_runs: int) -> dict:
@@ -120,6 +151,7 @@ def judge(on: Stage, filter: pf.ParticleFilter, num_runs: int) -> dict:
         "ancestors": filter.num_ancestors,
         "times": list(on.marks),
         "rms_error": table(lambda mark: np.sqrt(np.mean(np.square(errors[mark]), axis=0))),
+        "median_error": table(lambda mark: np.median(np.abs(errors[mark]), axis=0)),
         "mean_error": table(lambda mark: np.mean(errors[mark], axis=0)),
         "median_sd_ratio": table(lambda mark: np.median(ratios[mark], axis=0)),
         "median_rhat": table(lambda mark: np.median(rhats[mark], axis=0)),

@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.fleet import Fleet
+from paramfilter.fleet import BLOCK, Fleet
 
 MODEL = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), r=0.5)
 FILTER = pf.storvik_filter(MODEL, 32)
@@ -98,3 +98,48 @@ def test_missing_observations_pass():
 def test_mistakes_are_named(call, words):
     with pytest.raises(pf.DataError, match=words):
         call()
+
+
+def test_per_series_inputs_reach_their_series():
+    model = pf.StateSpaceModel(
+        prior={"slope": dist.Normal(0.0, 1.0)},
+        initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
+        transition=lambda theta, x, inputs: dist.Normal(0.5 * x + theta["slope"] * inputs, 0.5),
+        observation=lambda theta, x, inputs: dist.Normal(x, 0.5),
+        example_inputs=1.0,
+    )
+    fleet = Fleet(pf.storvik_filter(model, 64))
+    state = fleet.init(jax.random.key(0), range(3), inputs=np.zeros(3))
+    pushes = np.array([1.0, -1.0, 1.0])
+    for _ in range(20):
+        state, _ = fleet.step(state, np.ones(3), inputs=pushes)
+        state, _ = fleet.update(state, [2, 1], [1.0, 1.0], inputs=pushes[[2, 1]])
+    slopes = fleet.mean(state)["slope"]
+    assert slopes[0] > 0.1 and slopes[2] > 0.1 and slopes[1] < -0.1
+
+
+def test_a_large_fleet_is_stepped_in_blocks_and_gives_the_same():
+    ids = range(2 * BLOCK + 3)
+    ys = np.asarray(jax.random.normal(jax.random.key(2), (3, len(ids))))
+    large, small = start(ids), start(range(5))
+    for row in ys:
+        large, info = FLEET.step(large, row)
+        small, _ = FLEET.step(small, row[:5])
+    assert info.ess.shape == (len(ids),)
+    np.testing.assert_allclose(FLEET.mean(large)["phi"][:5], FLEET.mean(small)["phi"], rtol=1e-4)
+
+
+def test_a_fleet_cannot_be_shared_out_unevenly(run_with_devices):
+    said = run_with_devices(
+        8,
+        """
+        import jax, numpyro.distributions as dist, paramfilter as pf
+        model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5))
+        fleet = pf.Fleet(pf.storvik_filter(model, 16), jax.make_mesh((8,), ("series",)))
+        try:
+            fleet.init(jax.random.key(0), range(13))
+        except pf.errors.DataError as error:
+            print(error)
+        """,
+    )
+    assert "13 series cannot be shared out among 8 devices; add 3 spare ones." in said

@@ -207,8 +207,8 @@ MUTANTS = (
     Mutant(
         "the newest datum fades with the old ones",
         "beliefs/forgetting.py",
-        "self.inner.absorb(shared[0], self.inner.faded(statistic, shared[1]), datum)",
-        "self.inner.faded(self.inner.absorb(shared[0], statistic, datum), shared[1])",
+        "self.inner.absorb_all(shared[0], faded, data)",
+        "jax.vmap(lambda one: self.inner.faded(one, shared[1]))(self.inner.absorb_all(shared[0], statistics, data))",
         ("beliefs/test_forgetting.py",),
     ),
     Mutant(
@@ -217,5 +217,19 @@ MUTANTS = (
         "(1 - share, inverse_of_lower(first.factor))",
         "(0.0, inverse_of_lower(first.factor))",
         ("beliefs/test_forgetting.py",),
+    ),
+    Mutant(
+        "fixed places of a window are looked up without its sharpness",
+        "beliefs/window.py",
+        "jnp.asarray(places.stretched, self.center.dtype)[self.level[axis]]",
+        "jnp.asarray(places.stretched, self.center.dtype)[0]",
+        ("beliefs/test_window.py",),
+    ),
+    Mutant(
+        "a window that has moved keeps what was seen from the old one",
+        "beliefs/chebyshev.py",
+        "(moved, look(moved, some_data))",
+        "(moved, replace(look(moved, some_data), terms=look(some, some_data).terms))",
+        ("beliefs/test_chebyshev.py",),
     ),
 )

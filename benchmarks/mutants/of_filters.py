@@ -17,8 +17,8 @@ MUTANTS = (
     Mutant(
         "the pair that is absorbed begins at the state before resampling",
         "filters/loop.py",
-        "jax.vmap(absorb)(ready.statistics, ready.x, new_x)",
-        "jax.vmap(absorb)(ready.statistics, before.x, new_x)",
+        "Datum(ready.x, new_x, y, inputs)",
+        "Datum(before.x, new_x, y, inputs)",
         (f"{LOOP}::test_a_particle_keeps_its_statistic_when_it_is_resampled",),
     ),
     Mutant(
@@ -202,5 +202,12 @@ MUTANTS = (
         "jnp.abs(seen - jnp.mean(foretold, axis=0))",
         "jnp.abs(seen)",
         ("filters/test_data_as_they_come.py::test_far_is_far_from_the_forecasts",),
+    ),
+    Mutant(
+        "in a batch a rare branch is taken by all",
+        "filters/rarely.py",
+        "waiting = spread(is_mine, is_due)",
+        "waiting = spread(is_mine, is_due) | True",
+        ("filters/test_rarely.py",),
     ),
 )

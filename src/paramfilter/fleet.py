@@ -4,6 +4,8 @@ All series share a model and a compiled step; each has its own key, clock and po
 A series is known by its id (a number or a text), and its random numbers come from the fleet's key and its id alone, so
 they do not depend on which other series there are, or are updated together with it.
 
+Over several devices the rows are shared out by a mesh, each device steps its own, and nothing is sent between them.
+
 >>> import jax, numpyro.distributions as dist, paramfilter as pf
 >>> model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5))
 >>> fleet = Fleet(pf.storvik_filter(model, 64))
@@ -15,14 +17,17 @@ they do not depend on which other series there are, or are updated together with
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental.multihost_utils import process_allgather
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, Int, Shaped
 
 from paramfilter.errors import DataError
@@ -32,6 +37,9 @@ from paramfilter.types import Inputs, KeyArray, Observation
 
 Ids = Sequence[Hashable] | np.ndarray
 """Numbers or texts; also an array of them."""
+
+BLOCK = 64
+"""Series that are stepped side by side, block after block: what they need in between fits into a processor's cache."""
 
 BUCKET_FACTOR = 4
 """A sparse batch is filled up to the next power of this: few sizes, so few compiles."""
@@ -74,13 +82,35 @@ class Fleet:
 
     Args:
         filter: The filter that each series has.
+        mesh: The devices that share the series out, on a mesh of one axis; None for the default device. The number of
+            series must be a multiple of theirs.
     """
 
-    def __init__(self, filter: ParticleFilter):
+    def __init__(self, filter: ParticleFilter, mesh: Mesh | None = None):
+        if mesh is not None and len(mesh.axis_names) != 1:
+            raise DataError(
+                f"a fleet needs a mesh of one axis, got {mesh.axis_names}; try jax.make_mesh((8,), ('series',))."
+            )
         self.filter = filter
+        # Rows are picked by index now and then, which JAX only does on its own for axes of this type.
+        self.mesh = mesh and Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,))
+        self._begin = jax.jit(self._on_each_device(functools.partial(_begin, filter)))
         # A step gives its memory back: the state that goes in cannot be used again.
-        self._step: Any = jax.jit(_step, static_argnums=0, donate_argnums=1)
-        self._update: Any = jax.jit(_update, static_argnums=0, donate_argnums=1)
+        self._step: Any = jax.jit(self._on_each_device(functools.partial(_step, filter)), donate_argnums=0)
+        self._update: Any = jax.jit(self._on_each_device(functools.partial(_update, filter)), donate_argnums=0)
+        self._moments = jax.jit(self._on_each_device(functools.partial(_moments, filter)))
+
+    def _on_each_device(self, function: Callable) -> Callable:
+        """Let each device do its own rows: what comes in and goes out has a leading axis that they share out."""
+        if self.mesh is None:
+            return function
+        rows = PartitionSpec(self.mesh.axis_names[0])
+        return jax.shard_map(function, mesh=self.mesh, in_specs=rows, out_specs=rows, check_vma=False)
+
+    @property
+    def num_devices(self) -> int:
+        """How many devices share the series out."""
+        return 1 if self.mesh is None else self.mesh.size
 
     def init(self, key: KeyArray, ids: Ids, inputs: Inputs = None) -> FleetState:
         """Start a filter for each id; no data are seen.
@@ -91,7 +121,13 @@ class Fleet:
             inputs: What the model's `initial` is told, with a leading axis of series, or None.
         """
         ids = _distinct(ids)
-        return FleetState(self.filter.compiled(_begin)(_keys(key, ids), strongly_typed(inputs)), _rows(ids), key)
+        if len(ids) % self.num_devices:
+            raise DataError(
+                f"{len(ids)} series cannot be shared out among {self.num_devices} devices; add "
+                f"{-len(ids) % self.num_devices} spare ones."
+            )
+        keys, inputs = jax.tree.map(self._shared_out, (_keys(key, ids), strongly_typed(inputs)))
+        return FleetState(self._begin(keys, inputs), _rows(ids), key)
 
     def step(
         self,
@@ -109,8 +145,9 @@ class Fleet:
             inputs: What the model is told, with a leading axis of series, or None.
         """
         ys = self._observations(ys, len(state.row_of))
-        is_due = jnp.ones(len(state.row_of), bool) if mask is None else jnp.asarray(mask, bool)
-        series, info = self._step(self.filter, state.series, ys, strongly_typed(inputs), is_due)
+        is_due = np.ones(len(state.row_of), bool) if mask is None else np.asarray(mask, bool)
+        ys, inputs, is_due = jax.tree.map(self._shared_out, (ys, strongly_typed(inputs), is_due))
+        series, info = self._step(state.series, ys, inputs, is_due)
         return replace(state, series=series), info
 
     def update(
@@ -125,15 +162,25 @@ class Fleet:
             inputs: What the model is told, in the same order, or None.
         """
         ids = _distinct(ids)
-        rows, size = state.rows(ids), _bucket(len(ids))
         ys = self._observations(ys, len(ids))
-        # Rows beyond the last are read as the last one, and what is written there is dropped. Filled up and cut by
-        # numpy, since JAX would compile that for each length.
-        rows = np.concatenate([rows, np.full(size - len(rows), len(state.row_of), np.int32)])
-        fill = lambda leaf: np.concatenate([leaf, np.zeros((size - len(leaf), *np.shape(leaf)[1:]), leaf.dtype)])
-        ys, inputs = jax.tree.map(lambda leaf: jnp.asarray(fill(np.asarray(leaf))), (ys, inputs))
-        series, info = self._update(self.filter, state.series, jnp.asarray(rows), ys, strongly_typed(inputs))
-        return replace(state, series=series), jax.tree.map(lambda leaf: np.asarray(leaf)[: len(ids)], info)
+        own = len(state.row_of) // self.num_devices
+        devices, rows = np.divmod(state.rows(ids), own)
+        # Each device has a bucket for its own rows, filled up with rows beyond the last: those are read as the last
+        # one, and what is written there is dropped. By numpy, since JAX would compile it for each length.
+        size = _bucket(int(np.max(np.bincount(devices))))
+        places = devices * size + _count_before(devices)
+        num_places = self.num_devices * size
+
+        def fill(leaf, rest=0):
+            leaf = np.asarray(leaf)
+            filled = np.full((num_places, *leaf.shape[1:]), rest, leaf.dtype)
+            filled[places] = leaf
+            return self._shared_out(filled)
+
+        rows = fill(rows.astype(np.int32), own)
+        ys, inputs = jax.tree.map(fill, (ys, inputs))
+        series, info = self._update(state.series, rows, ys, strongly_typed(inputs))
+        return replace(state, series=series), jax.tree.map(lambda leaf: _fetch(leaf)[places], info)
 
     def add(self, state: FleetState, ids: Ids, inputs: Inputs = None) -> FleetState:
         """Start a filter for each new id, at the end of the fleet."""
@@ -142,14 +189,29 @@ class Fleet:
             raise DataError(f"the fleet has series {sorted(map(repr, known))[:5]} already.")
         new = self.init(state.key, ids, inputs)
         series = jax.tree.map(lambda old, more: jnp.concatenate([old, more]), state.series, new.series)
-        return FleetState(series, _rows(state.ids + new.ids), state.key)
+        return FleetState(jax.tree.map(self._shared_out, series), _rows(state.ids + new.ids), state.key)
 
     def drop(self, state: FleetState, ids: Ids) -> FleetState:
         """Leave some series out; the others keep their order."""
         gone = set(state.rows(_distinct(ids)).tolist())
         kept = {one: row for one, row in state.row_of.items() if row not in gone}
         rows = np.array([*kept.values()], np.int32)
-        return FleetState(jax.tree.map(lambda leaf: leaf[rows], state.series), _rows(tuple(kept)), state.key)
+        if len(rows) % self.num_devices:
+            raise DataError(
+                f"{len(rows)} series cannot be shared out among {self.num_devices} devices; drop others too."
+            )
+        series = jax.tree.map(lambda leaf: leaf[rows], state.series)
+        return FleetState(jax.tree.map(self._shared_out, series), _rows(tuple(kept)), state.key)
+
+    def _shared_out(self, leaf: Any) -> Any:
+        """Put each row on the device that it belongs to; every process has all rows, and keeps its own."""
+        if self.mesh is None:
+            return jnp.asarray(leaf)
+        rows = NamedSharding(self.mesh, PartitionSpec(self.mesh.axis_names[0]))
+        if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(self._shared_out(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
+        values = np.asarray(leaf)
+        return jax.make_array_from_callback(values.shape, rows, lambda place: values[place])
 
     def one(self, state: FleetState, series_id: Hashable) -> FilterState:
         """Return the state of one series, for `filter.posterior`, `save` or a step of its own."""
@@ -158,11 +220,11 @@ class Fleet:
 
     def mean(self, state: FleetState) -> dict[str, Array]:
         """Return the posterior means of all series, by name, with a leading axis of series."""
-        return self.filter.compiled(_moments)(state.series).mean
+        return self._moments(state.series).mean
 
     def sd(self, state: FleetState) -> dict[str, Array]:
         """Return the posterior standard deviations of all series."""
-        return jax.tree.map(jnp.sqrt, self.filter.compiled(_moments)(state.series).variance)
+        return jax.tree.map(jnp.sqrt, self._moments(state.series).variance)
 
     def _observations(self, ys: Observation, num_series: int) -> Observation:
         if jax.tree_util.treedef_is_leaf(jax.tree.structure(self.filter.shapes.y)):
@@ -179,14 +241,21 @@ def _begin(filter: ParticleFilter, keys: Shaped[Array, " series"], inputs: Input
 
 
 def _step(filter: ParticleFilter, series: FilterState, ys: Observation, inputs: Inputs, is_due: Bool[Array, " series"]):
-    new, info = jax.vmap(filter.step)(series, ys, inputs)
+    new, info = _step_rows(filter, series, ys, inputs)
     return keep_where(is_due, new, series), info
 
 
 def _update(filter: ParticleFilter, series: FilterState, rows: Int[Array, " row"], ys: Observation, inputs: Inputs):
     some = jax.tree.map(lambda leaf: leaf.at[rows].get(mode="clip"), series)
-    new, info = jax.vmap(filter.step)(some, ys, inputs)
+    new, info = _step_rows(filter, some, ys, inputs)
     return jax.tree.map(lambda leaf, part: leaf.at[rows].set(part, mode="drop"), series, new), info
+
+
+def _step_rows(filter: ParticleFilter, series: FilterState, ys: Observation, inputs: Inputs):
+    """Step a block of series side by side, block after block."""
+    if len(series.time) <= BLOCK:
+        return jax.vmap(filter.step)(series, ys, inputs)
+    return jax.lax.map(lambda row: filter.step(*row), (series, ys, inputs), batch_size=BLOCK)
 
 
 def _moments(filter: ParticleFilter, series: FilterState) -> Any:
@@ -218,6 +287,24 @@ def _distinct(ids: Ids) -> tuple[Hashable, ...]:
         twice = next(one for place, one in enumerate(ids) if one in ids[:place])
         raise DataError(f"the series {twice!r} is named twice; each has one row and one observation at a time.")
     return ids
+
+
+def _fetch(leaf: Array) -> np.ndarray:
+    """Return an array with all rows, also those that other processes hold."""
+    return np.asarray(leaf if leaf.is_fully_addressable else process_allgather(leaf, tiled=True))
+
+
+def _count_before(values: np.ndarray) -> np.ndarray:
+    """Return for each place how many of the places before it hold the same value.
+
+    >>> _count_before(np.array([3, 1, 3, 3, 1])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    order = np.argsort(values, kind="stable")
+    starts = np.searchsorted(values[order], values[order])
+    counts = np.empty_like(order)
+    counts[order] = np.arange(len(values)) - starts
+    return counts
 
 
 def _bucket(size: int) -> int:

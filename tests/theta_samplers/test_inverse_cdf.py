@@ -81,7 +81,7 @@ def test_float32_draws_follow_the_density():
     """KS over 1e5 draws; the limit 2.7/sqrt(n) has a false-alarm rate of 1e-6."""
     num_draws = 100_000
     coefficients = jnp.array([0.0, 0.5, 1.0, 0.2, -0.5])
-    region = Region.around(jnp.asarray(LOW), jnp.asarray(HIGH), jnp.zeros(1), jnp.eye(1))
+    region = Region.around(jnp.asarray(LOW, float), jnp.asarray(HIGH, float), jnp.zeros(1), jnp.eye(1))
 
     @jax.jit
     def draw(keys):

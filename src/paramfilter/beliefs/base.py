@@ -7,8 +7,9 @@ to a model it becomes a `BoundBelief`, whose methods are pure functions of array
 - **shared** is what all particles of the filter have in common: their spread, a window that moves, or None.
 
 Methods speak of one particle, and the loop vmaps them with `shared` held fixed. Only `regroup` and `witness` look at
-all particles at once: the first between resampling and drawing, the second after a datum was absorbed. A belief can be
-absorbed into, drawn from, evaluated and summarised; and an approximate one says by how much it misses the exact one.
+all particles at once: the first between resampling and drawing, the second after a datum was absorbed; and
+`absorb_all`, where a belief has a faster way for many. A belief can be absorbed into, drawn from, evaluated and
+summarised; and an approximate one says by how much it misses the exact one.
 """
 
 from __future__ import annotations
@@ -98,6 +99,11 @@ class BoundBelief(abc.ABC):
     def absorb(self, shared: Shared, statistic: Statistic, datum: Datum) -> Statistic:
         """Learn from one step."""
 
+    def absorb_all(self, shared: Shared, statistics: Statistic, data: Datum) -> Statistic:
+        """Learn from one step of all particles: x_prev and x have a leading axis, y and inputs are the same for all."""
+        absorb = lambda statistic, x_prev, x: self.absorb(shared, statistic, Datum(x_prev, x, data.y, data.inputs))
+        return jax.vmap(absorb)(statistics, data.x_prev, data.x)
+
     def faded(self, statistic: Statistic, share: Float[Array, ""]) -> Statistic:
         """Return the statistic with what the data have said so far counted by `share`, between 0 and 1.
 
@@ -171,6 +177,13 @@ class BoundBelief(abc.ABC):
     def start_shared(self, z: Float[Array, "particle param"]) -> Shared:
         """Return what particles drawn from the prior have in common."""
         return None
+
+
+def absorb_alone(belief: BoundBelief, shared: Shared, statistic: Statistic, datum: Datum) -> Statistic:
+    """Absorb one particle's datum by `absorb_all`: for beliefs whose way for many is the only one."""
+    statistics, x_prev, x = jax.tree.map(lambda leaf: leaf[None], (statistic, datum.x_prev, datum.x))
+    absorbed = belief.absorb_all(shared, statistics, Datum(x_prev, x, datum.y, datum.inputs))
+    return jax.tree.map(lambda leaf: leaf[0], absorbed)
 
 
 class LikelihoodBelief(BoundBelief):

@@ -40,7 +40,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments, no_outcome
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments, absorb_alone, no_outcome
 from paramfilter.beliefs.coordinates import coordinates_for
 from paramfilter.errors import BeliefError
 from paramfilter.model import StateSpaceModel
@@ -119,9 +119,12 @@ class BoundBlocks(BoundBelief):
         )
 
     def absorb(self, shared, statistic, datum):
+        return absorb_alone(self, shared, statistic, datum)
+
+    def absorb_all(self, shared, statistics, data):
         return tuple(
-            part.absorb(own_shared, own, datum)
-            for part, own_shared, own in zip(self.bound, shared, statistic, strict=True)
+            part.absorb_all(own_shared, own, data)
+            for part, own_shared, own in zip(self.bound, shared, statistics, strict=True)
         )
 
     def faded(self, statistic, share):

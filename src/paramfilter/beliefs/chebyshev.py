@@ -30,14 +30,14 @@ from functools import cached_property
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from paramfilter.beliefs.accuracy import CheckPoints, error_over_bulk
 from paramfilter.beliefs.base import Belief, BoundBelief, Draw, LikelihoodBelief, Moments, scaled
 from paramfilter.beliefs.coordinates import coordinates_for
-from paramfilter.beliefs.window import DEPTH, Window, plain_window, wanted_window
+from paramfilter.beliefs.window import DEPTH, Places, Window, plain_window, wanted_window
 from paramfilter.errors import BeliefError
-from paramfilter.model import StateSpaceModel
+from paramfilter.model import Datum, StateSpaceModel
 from paramfilter.outcome import Outcome
 from paramfilter.parameters import Parameters
 from paramfilter.polynomials import (
@@ -67,8 +67,14 @@ NEAR = 0.12
 MAX_MOVES = 6
 """How often a window may move before it takes a datum in: each move narrows it up to tenfold."""
 
+MOVED_SHARE = 64
+"""Windows are moved N / 64 at a time."""
+
 CUT_OFF = 3.0
 """A belief that is still within this many nats of its peak at the end of the window has lost mass that matters."""
+
+IMPOSSIBLE = -1e9
+"""Nats that stand for minus infinity where only the shape of the bulk is asked for."""
 
 BELOW = 2 * DEPTH
 """Nats below the lowest possible point that an impossible one is given: minus infinity would spoil the polynomial."""
@@ -108,6 +114,16 @@ class WindowedValues:
     values: Float[Array, "..."]
     misses: Float[Array, " check"]
     hidden: Float[Array, ""]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Sight:
+    """A datum at the points of a window, the window that would suit the new belief, and whether to move there."""
+
+    terms: Float[Array, "..."]
+    suits: Window
+    is_worth_moving: Bool[Array, ""]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,17 +169,17 @@ class BoundChebyshev(LikelihoodBelief):
         keys = jax.random.split(key, window.dimension)
         uniforms = [jax.random.uniform(k, dtype=previous.dtype) for k in keys]
         if window.dimension == 1:
-            first = tabulate_values(self._grid(previous.dtype), log_density)
+            first = tabulate_values(jnp.asarray(self._grid.u, previous.dtype), log_density)
             u = first.invert(uniforms[0])[None]
         else:
             # The marginal of the first coordinate, then the second given the first.
-            first = tabulate_values(self._grid(previous.dtype), jax.nn.logsumexp(log_density, axis=1))
+            first = tabulate_values(jnp.asarray(self._grid.u, previous.dtype), jax.nn.logsumexp(log_density, axis=1))
             u_first = first.invert(uniforms[0])
-            second = tabulate_values(self._grid(previous.dtype), self._slice(statistic, u_first))
+            second = tabulate_values(jnp.asarray(self._grid.u, previous.dtype), self._slice(statistic, u_first))
             u = jnp.stack([u_first, second.invert(uniforms[1])])
-        profiles = self._profiles(self._with_prior(statistic))
-        ends = jnp.maximum(profiles[:, 0], profiles[:, -1])
-        is_cut_off = jnp.any(ends > jnp.max(profiles, axis=1) - CUT_OFF)
+        profiles = _over_others(self._with_prior(statistic))
+        ends = jnp.stack([jnp.maximum(profile[0], profile[-1]) for profile in profiles])
+        is_cut_off = jnp.any(ends > jnp.max(profiles[0]) - CUT_OFF)
         flags = jnp.where(is_cut_off, Outcome.BELIEF_AT_WINDOW_EDGE, Outcome.OK)
         return Draw(window.to_z(u), flags.astype(jnp.int32))
 
@@ -182,35 +198,67 @@ class BoundChebyshev(LikelihoodBelief):
         return jnp.hypot(self._error_at_checks(statistic), statistic.hidden)
 
     def _error_at_checks(self, statistic: WindowedValues) -> Float[Array, ""]:
-        places = jnp.asarray(self._checks.places, statistic.misses.dtype)
-        log_density = jax.vmap(lambda u: self._at(self._with_prior(statistic), u))(places)
-        return error_over_bulk(statistic.misses, log_density)
+        return error_over_bulk(statistic.misses, self._at_checks(self._with_prior(statistic)))
 
     def learn(self, statistic: WindowedValues, log_likelihood: Callable) -> WindowedValues:
         """Take a log likelihood in, on a window that resolves it."""
+        alone = jax.tree.map(lambda leaf: leaf[None], statistic)
+        settled = self._learn_all(alone, lambda _, z: log_likelihood(z), jnp.zeros(1))
+        return jax.tree.map(lambda leaf: leaf[0], settled)
 
-        def look(candidate: WindowedValues):
-            """Evaluate the datum at the window's points, and see which window the new belief wants."""
-            terms = _floored(jax.vmap(log_likelihood)(self._node_points(candidate.window))).reshape(self.num_nodes)
-            profiles = self._profiles(self._with_prior(replace(candidate, values=candidate.values + terms)))
-            suits, is_worth = wanted_window(
-                candidate.window, self._grid(terms.dtype), profiles, may_sharpen=min(self.num_nodes) >= MANY_NODES
+    def absorb_all(self, shared, statistics, data):
+        def log_likelihood(move, z):
+            x_prev, x = move
+            return self.factors.step(Datum(x_prev, x, data.y, data.inputs), z)
+
+        return self._learn_all(statistics, log_likelihood, (data.x_prev, data.x))
+
+    def _learn_all(self, statistics: WindowedValues, log_likelihood: Callable, data: PyTree) -> WindowedValues:
+        """Take log likelihoods in, each on a window that resolves it.
+
+        In most steps one window in a hundred has to move. A batch of those is moved at a time, until none is left: the
+        others do not pay for it.
+        """
+        num = len(statistics.hidden)
+        look = jax.vmap(lambda candidate, datum: self._look(candidate, lambda z: log_likelihood(datum, z)))
+        take_in = jax.vmap(
+            lambda settled, terms, datum: self._take_in(settled, terms, lambda z: log_likelihood(datum, z))
+        )
+
+        def are_unsettled(sights: _Sight, num_moves):
+            return sights.is_worth_moving & (num_moves < MAX_MOVES)
+
+        def move_some(carry):
+            candidates, sights, num_moves = carry
+            rows = jnp.flatnonzero(are_unsettled(sights, num_moves), size=max(num // MOVED_SHARE, 1), fill_value=num)
+            some, suits, some_data = jax.tree.map(
+                lambda leaf: leaf.at[rows].get(mode="clip"), (candidates, sights.suits, data)
             )
-            return terms, suits, is_worth
+            moved = jax.vmap(self._moved)(some, suits)
+            put = lambda leaf, part: leaf.at[rows].set(part, mode="drop")
+            candidates, sights = jax.tree.map(put, (candidates, sights), (moved, look(moved, some_data)))
+            return candidates, sights, num_moves.at[rows].add(1, mode="drop")
 
-        def is_unsettled(carry):
-            (_, _, is_worth), _, num_moves = carry
-            return is_worth & (num_moves < MAX_MOVES)
+        start = (statistics, look(statistics, data), jnp.zeros(num, jnp.int32))
+        settled, sights, _ = jax.lax.while_loop(lambda carry: jnp.any(are_unsettled(*carry[1:])), move_some, start)
+        return take_in(settled, sights.terms, data)
 
-        def move(carry):
-            (_, suits, _), candidate, num_moves = carry
-            moved = self._moved(candidate, suits)
-            return look(moved), moved, num_moves + 1
+    def _look(self, candidate: WindowedValues, log_likelihood: Callable) -> _Sight:
+        """Evaluate a datum at the window's points, and see which window the new belief wants."""
+        terms = jax.vmap(log_likelihood)(self._node_points(candidate.window)).reshape(self.num_nodes)
+        # Straight lines take any low value for an impossible one; if all are impossible there is nothing to see.
+        values = candidate.values + jnp.where(jnp.isfinite(terms), terms, IMPOSSIBLE)
+        profiles = self._profiles(self._with_prior(replace(candidate, values=values)))
+        suits, is_worth_moving = wanted_window(
+            candidate.window, self._grid, profiles, may_sharpen=min(self.num_nodes) >= MANY_NODES
+        )
+        return _Sight(terms, suits, is_worth_moving & (jnp.max(profiles) > 0.5 * IMPOSSIBLE))
 
-        (terms, _, _), settled, _ = jax.lax.while_loop(is_unsettled, move, (look(statistic), statistic, jnp.int32(0)))
-        places = jnp.asarray(self._checks.places, terms.dtype)
-        interpolated = jax.vmap(lambda u: self._at(terms, u))(places)
-        exact = jax.vmap(lambda u: log_likelihood(settled.window.to_z(u)))(places)
+    def _take_in(self, settled: WindowedValues, terms: Float[Array, "..."], log_likelihood: Callable) -> WindowedValues:
+        """Add a datum's values at the window's points, and see what interpolation makes of it between them."""
+        terms = _floored(terms)
+        interpolated = self._at_checks(terms)
+        exact = jax.vmap(log_likelihood)(self._check_points(settled.window))
         misses = settled.misses + interpolated - exact
         values = settled.values + terms
         # Constants cancel in every use; taking them out keeps the numbers small.
@@ -219,7 +267,7 @@ class BoundChebyshev(LikelihoodBelief):
     def _moved(self, statistic: WindowedValues, window: Window) -> WindowedValues:
         """Re-express a belief on another window."""
         old, dtype = statistic.window, statistic.misses.dtype
-        matrices = tuple(_transfer(size, *axes) for size, axes in zip(self.num_nodes, _axes(old, window), strict=True))
+        matrices = tuple(_transfer(size, old.axis(axis), window.axis(axis)) for axis, size in enumerate(self.num_nodes))
         values = along_axes(matrices, statistic.values)
         places = jnp.asarray(self._checks.places, dtype)
 
@@ -241,36 +289,43 @@ class BoundChebyshev(LikelihoodBelief):
     def _with_prior(self, statistic: WindowedValues) -> Float[Array, "..."]:
         """Return the log density at the nodes."""
         prior = jax.vmap(self.model.parameters.log_prior)(self._node_points(statistic.window))
-        return statistic.values + _floored(prior).reshape(self.num_nodes)
+        # A minimum over values that are not in memory has them computed once more, one by one.
+        prior = prior if self._is_prior_finite else _floored(prior)
+        return statistic.values + prior.reshape(self.num_nodes)
+
+    @cached_property
+    def _is_prior_finite(self) -> bool:
+        """Whether the log density of the prior is finite wherever a window could be."""
+        low, high = self.first_window
+        places = [np.linspace(*ends, 65) for ends in zip(3 * low - 2 * high, 3 * high - 2 * low, strict=True)]
+        points = np.stack([np.ravel(axis) for axis in np.meshgrid(*places, indexing="ij")], axis=1)
+        with jax.ensure_compile_time_eval():
+            return bool(jnp.all(jnp.isfinite(jax.vmap(self.model.parameters.log_prior)(jnp.asarray(points, float)))))
 
     def _profiles(self, values: Float[Array, "..."]) -> Float[Array, "param point"]:
-        table = along_axes(self._lines_to_grid(values.dtype), values)
-        axes = range(table.ndim)
-        return jnp.stack([jnp.max(table, axis=tuple(a for a in axes if a != keep)) for keep in axes])
+        return jnp.stack(_over_others(along_axes(self._lines_to_grid(values.dtype), values)))
 
     def _lines_to_grid(self, dtype) -> tuple[Float[Array, "point node"], ...]:
         """Return matrices for looking where a belief lies: straight lines between the nodes.
 
         The polynomial through a peak that the nodes do not resolve ripples; the values at the nodes tell the truth.
         """
-        grid = self._grid(dtype)
-
-        def lines(size):
-            nodes = jnp.asarray(chebyshev_points(size), dtype)
-            return jax.vmap(lambda unit: jnp.interp(grid, nodes, unit))(jnp.eye(size, dtype=dtype)).T
-
-        return tuple(lines(size) for size in self.num_nodes)
+        lines = lambda nodes: np.stack([np.interp(self._grid.u, nodes.u, unit) for unit in np.eye(len(nodes.u))], 1)
+        return tuple(jnp.asarray(lines(nodes), dtype) for nodes in self._nodes)
 
     def _on_grid(self, statistic: WindowedValues) -> Float[Array, "..."]:
         """Return the log density in window coordinates on the grid, cut off where the polynomial is mere ripple."""
         table = along_axes(self._to_grid(statistic.misses.dtype), self._with_prior(statistic))
         table = jnp.maximum(table, jnp.max(table) - 2 * DEPTH)
-        stretch = jax.vmap(statistic.window.log_stretch)(self._grid_places(table.dtype))
-        return table + stretch.reshape(table.shape)
+        window = statistic.window
+        for axis in range(window.dimension):
+            slope = window.log_slope_at(axis, self._grid)
+            table = table + jnp.expand_dims(slope, [other for other in range(window.dimension) if other != axis])
+        return table
 
     def _slice(self, statistic: WindowedValues, u_first: Float[Array, ""]) -> Float[Array, " point"]:
         row = interpolation_row(self.num_nodes[0], u_first) @ self._with_prior(statistic)
-        grid = self._grid(row.dtype)
+        grid = jnp.asarray(self._grid.u, row.dtype)
         stretch = jax.vmap(lambda u: statistic.window.log_stretch(jnp.stack([u_first, u])))(grid)
         return self._to_grid(row.dtype)[1] @ row + stretch
 
@@ -280,33 +335,53 @@ class BoundChebyshev(LikelihoodBelief):
             values = jnp.tensordot(interpolation_row(size, u[axis]), values, axes=(0, 0))
         return values
 
+    def _at_checks(self, values: Float[Array, "..."]) -> Float[Array, " check"]:
+        """Return the interpolant at the check points."""
+        return jnp.asarray(self._check_rows, values.dtype) @ jnp.ravel(values)
+
     def _node_points(self, window: Window) -> Float[Array, "node param"]:
-        places = np.meshgrid(*(chebyshev_points(size) for size in self.num_nodes), indexing="ij")
-        u = jnp.asarray(np.stack([np.ravel(axis) for axis in places], axis=1), window.center.dtype)
-        return jax.vmap(window.to_z)(u)
+        return _product([window.at(axis, nodes) for axis, nodes in enumerate(self._nodes)])
 
     def _grid_points(self, window: Window) -> Float[Array, "point param"]:
-        return jax.vmap(window.to_z)(self._grid_places(window.center.dtype))
+        return _product([window.at(axis, self._grid) for axis in range(window.dimension)])
 
-    def _grid_places(self, dtype) -> Float[Array, "point param"]:
-        axes = np.meshgrid(*[np.linspace(-1, 1, self._num_grid_points)] * len(self.num_nodes), indexing="ij")
-        return jnp.asarray(np.stack([np.ravel(axis) for axis in axes], axis=1), dtype)
-
-    def _grid(self, dtype) -> Float[Array, " point"]:
-        return jnp.linspace(-1, 1, self._num_grid_points, dtype=dtype)
+    def _check_points(self, window: Window) -> Float[Array, "check param"]:
+        return jnp.stack([window.at(axis, places) for axis, places in enumerate(self._check_places)], axis=1)
 
     def _to_grid(self, dtype) -> tuple[Float[Array, "point node"], ...]:
-        return tuple(interpolation_matrix(size, self._grid(dtype)) for size in self.num_nodes)
+        return tuple(interpolation_matrix(size, jnp.asarray(self._grid.u, dtype)) for size in self.num_nodes)
 
     @property
     def _num_grid_points(self) -> int:
         return GRID_POINTS[len(self.num_nodes)]
 
     @cached_property
+    def _grid(self) -> Places:
+        return Places(np.linspace(-1, 1, self._num_grid_points))
+
+    @cached_property
+    def _nodes(self) -> tuple[Places, ...]:
+        return tuple(Places(chebyshev_points(size)) for size in self.num_nodes)
+
+    @cached_property
     def _checks(self) -> CheckPoints:
         wanted = CHECK_PLACES[len(self.num_nodes)]
         axes = [[_nearest(midpoints(size), place) for place in wanted] for size in self.num_nodes]
         return CheckPoints(np.stack([np.ravel(axis) for axis in np.meshgrid(*axes, indexing="ij")], axis=1))
+
+    @cached_property
+    def _check_rows(self) -> np.ndarray:
+        """The weights of all nodes in the interpolant at each check point."""
+        places, rows = self._checks.places, np.ones((self._checks.size, 1))
+        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+            for axis, size in enumerate(self.num_nodes):
+                own = np.asarray(interpolation_matrix(size, jnp.asarray(places[:, axis])))
+                rows = (rows[:, :, None] * own[:, None, :]).reshape(len(places), -1)
+        return rows
+
+    @cached_property
+    def _check_places(self) -> tuple[Places, ...]:
+        return tuple(Places(column) for column in self._checks.places.T)
 
 
 def prior_hull(parameters: Parameters, num_points: int = 513) -> tuple[np.ndarray, np.ndarray]:
@@ -328,20 +403,22 @@ def _nearest(points: np.ndarray, place: float) -> float:
     return float(points[np.argmin(distances)]) if np.min(distances) < NEAR else place
 
 
-def _floored(terms: Float[Array, " node"]) -> Float[Array, " node"]:
+def _floored(terms: Float[Array, "..."]) -> Float[Array, "..."]:
     """Put impossible values somewhat below the possible ones; if none is possible, return NaN."""
     is_known = jnp.isfinite(terms)
     lowest = jnp.min(jnp.where(is_known, terms, jnp.inf))
     return jnp.where(is_known, terms, jnp.where(jnp.any(is_known), lowest - BELOW, jnp.nan))
 
 
-def _axes(old: Window, new: Window):
-    """Pair the windows' coordinates: (old centre, old half width, old sharpness), (new ...)."""
-    parts = lambda window, axis: tuple(part[axis] for part in (window.center, window.half_width, window.sharpness))
-    return [
-        (Window(*(p[None] for p in parts(old, a))), Window(*(p[None] for p in parts(new, a))))
-        for a in range(old.dimension)
-    ]
+def _product(axes: list[Float[Array, " _"]]) -> Float[Array, "point param"]:
+    """Return all points whose coordinates come from the axes, the last one running fastest."""
+    return jnp.stack([jnp.ravel(axis) for axis in jnp.meshgrid(*axes, indexing="ij")], axis=1)
+
+
+def _over_others(table: Float[Array, "..."]) -> list[Float[Array, " _"]]:
+    """Return for each axis the largest value over all others."""
+    axes = range(table.ndim)
+    return [jnp.max(table, axis=tuple(axis for axis in axes if axis != keep)) for keep in axes]
 
 
 def _transfer(size: int, old: Window, new: Window) -> Float[Array, "node node"]:

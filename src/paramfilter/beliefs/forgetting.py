@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from paramfilter.beliefs.base import Belief, BoundBelief, Shared
+from paramfilter.beliefs.base import Belief, BoundBelief, Shared, absorb_alone
 from paramfilter.errors import BeliefError
 from paramfilter.model import StateSpaceModel
 
@@ -64,7 +65,11 @@ class BoundForgetting(BoundBelief):
         return self.inner.absorb_initial(shared[0], statistic, x, inputs)
 
     def absorb(self, shared, statistic, datum):
-        return self.inner.absorb(shared[0], self.inner.faded(statistic, shared[1]), datum)
+        return absorb_alone(self, shared, statistic, datum)
+
+    def absorb_all(self, shared, statistics, data):
+        faded = jax.vmap(lambda statistic: self.inner.faded(statistic, shared[1]))(statistics)
+        return self.inner.absorb_all(shared[0], faded, data)
 
     def faded(self, statistic, share):
         return self.inner.faded(statistic, share)

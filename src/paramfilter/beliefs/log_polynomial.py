@@ -106,11 +106,8 @@ class LogPolynomial(BoundBelief):
 
     def absorb(self, shared, statistic, datum):
         coefficients = self.expand(datum)
-
-        def miss(z):
-            return self.basis.evaluate(coefficients, self.coordinates.to_u(z)) - self.exact(datum, z)
-
-        misses = statistic.misses + jax.vmap(miss)(self._check_points(shared))
+        exact = jax.vmap(lambda z: self.exact(datum, z))(self._check_points(shared))
+        misses = statistic.misses + self._powers_at_checks(shared) @ coefficients - exact
         # A miss beyond all bounds is reported, but must not be mistaken for a statistic that overflowed.
         misses = jnp.clip(jnp.where(jnp.isnan(misses), LARGEST_MISS, misses - misses[0]), -LARGEST_MISS, LARGEST_MISS)
         return CoefficientsAndMisses(statistic.sum.add(_without_constant(coefficients)), misses)
@@ -119,8 +116,8 @@ class LogPolynomial(BoundBelief):
         return scaled(statistic, share)
 
     def approximation_error(self, shared, statistic):
-        log_density = self._log_density(statistic.value)
-        return error_over_bulk(statistic.misses, jax.vmap(log_density)(self._check_points(shared)))
+        log_prior = jax.vmap(self.model.parameters.log_prior)(self._check_points(shared))
+        return error_over_bulk(statistic.misses, log_prior + self._powers_at_checks(shared) @ statistic.value)
 
     def draw(self, key, shared, statistic, previous):
         coefficients = statistic.value
@@ -162,6 +159,10 @@ class LogPolynomial(BoundBelief):
         there is none takes the particles along, and cannot be caught from among them."""
         moving = jax.vmap(shared.from_standard)(jnp.asarray(self._checks.places, shared.mean.dtype))
         return jnp.concatenate([moving, jnp.asarray(self.model.parameters.prior_draws[:NUM_FIXED], moving.dtype)])
+
+    def _powers_at_checks(self, shared: Spread) -> Float[Array, "check coeff"]:
+        """Return the monomials at the check points; all particles have the same, so this is one matrix for all."""
+        return jax.vmap(lambda z: self.basis.features(self.coordinates.to_u(z)))(self._check_points(shared))
 
     def _log_density(self, coefficients):
         def log_density(z):

@@ -8,16 +8,20 @@ The half width holds the bulk down to `DEPTH` nats below the peak. The sharpness
 window, and a large k gives a narrow peak between long tails (one Cauchy datum against a broad prior) most of the
 points. It is chosen so that the core, `CORE_DEPTH` nats deep, takes the share `CORE` of the window: for a Gaussian
 belief k is close to 0.
+
+There are 48 levels of sharpness, so where fixed places such as nodes lie is looked up (`Places`): hyperbolic functions
+at each node of each particle would take most of the time of a step.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 DEPTH = 14.0
 """Nats below the peak at which the window ends: a relative mass of about 1e-7."""
@@ -36,17 +40,60 @@ SHARPEN = 1.5
 """A window is renewed when its width could shrink by the first factor, or its core by the second."""
 
 SHARPNESS = np.concatenate([[0.01], np.geomspace(0.1, 12.0, 47)])
+"""The levels of k."""
+
 _LOG_RATIOS = np.log(np.sinh(SHARPNESS) / np.sinh(CORE * SHARPNESS))
+_LEVEL_ENDS = (_LOG_RATIOS[1:] + _LOG_RATIOS[:-1]) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Fixed window coordinates on one axis, and where they lie at each level of sharpness.
+
+    Args:
+        u: The coordinates.
+    """
+
+    u: np.ndarray
+
+    @cached_property
+    def stretched(self) -> np.ndarray:
+        """sinh(k u) / sinh(k), one row a level."""
+        return np.sinh(SHARPNESS[:, None] * self.u) / np.sinh(SHARPNESS[:, None])
+
+    @cached_property
+    def log_slope(self) -> np.ndarray:
+        """The logarithm of its derivative, one row a level."""
+        return np.log(SHARPNESS[:, None] * np.cosh(SHARPNESS[:, None] * self.u) / np.sinh(SHARPNESS[:, None]))
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Window:
-    """A window on each coordinate."""
+    """A window on each coordinate; `level` counts in `SHARPNESS`."""
 
     center: Float[Array, " param"]
     half_width: Float[Array, " param"]
-    sharpness: Float[Array, " param"]
+    level: Int[Array, " param"]
+
+    @property
+    def sharpness(self) -> Float[Array, " param"]:
+        """k."""
+        return jnp.asarray(SHARPNESS, self.center.dtype)[self.level]
+
+    def axis(self, axis: int) -> Window:
+        """Return the window on one coordinate alone."""
+        return jax.tree.map(lambda part: part[axis][None], self)
+
+    def at(self, axis: int, places: Places) -> Float[Array, " place"]:
+        """Return the z of fixed places on one axis."""
+        stretched = jnp.asarray(places.stretched, self.center.dtype)[self.level[axis]]
+        return self.center[axis] + self.half_width[axis] * stretched
+
+    def log_slope_at(self, axis: int, places: Places) -> Float[Array, " place"]:
+        """Return log |dz / du| at fixed places on one axis."""
+        slopes = jnp.asarray(places.log_slope, self.center.dtype)[self.level[axis]]
+        return jnp.log(self.half_width[axis]) + slopes
 
     def to_z(self, u: Float[Array, " param"]) -> Float[Array, " param"]:
         """Map window coordinates to z."""
@@ -64,7 +111,7 @@ class Window:
     @property
     def core(self) -> Float[Array, " param"]:
         """Half width of the part that is meant for the core of the belief."""
-        return self.half_width * jnp.sinh(CORE * self.sharpness) / jnp.sinh(self.sharpness)
+        return self.half_width * jnp.exp(-jnp.asarray(_LOG_RATIOS, self.center.dtype))[self.level]
 
     @property
     def dimension(self) -> int:
@@ -75,11 +122,11 @@ class Window:
 def plain_window(low: np.ndarray, high: np.ndarray) -> Window:
     """Return a window without sharpness between two corners."""
     center, half_width = jnp.asarray((low + high) / 2, float), jnp.asarray((high - low) / 2, float)
-    return Window(center, half_width, jnp.full_like(center, SHARPNESS[0]))
+    return Window(center, half_width, jnp.zeros(center.shape, jnp.int32))
 
 
 def wanted_window(
-    window: Window, grid: Float[Array, " point"], profiles: Float[Array, "param point"], may_sharpen: bool = True
+    window: Window, grid: Places, profiles: Float[Array, "param point"], may_sharpen: bool = True
 ) -> tuple[Window, Bool[Array, ""]]:
     """Return the window that would suit a belief, and whether it is worth moving to.
 
@@ -89,59 +136,61 @@ def wanted_window(
         profiles: For each coordinate, the largest log density over all others at the grid's points.
         may_sharpen: Whether a peak may be given more than its share of the points; a few points have none to spare.
     """
-    z = jax.vmap(lambda u: window.to_z(jnp.full_like(window.center, u)))(grid).T
-    fitted = jax.vmap(_fit_sharp if may_sharpen else _fit_plain)(z, profiles, window.half_width)
-    suits = Window(*fitted)
+    fit = _fit_sharp if may_sharpen else _fit_plain
+    fitted = [fit(window.axis(axis), grid, profiles[axis]) for axis in range(window.dimension)]
+    suits = jax.tree.map(lambda *parts: jnp.concatenate(parts), *fitted)
     is_other = (
         (suits.half_width < SHRINK * window.half_width)
         | (suits.half_width > (1 + WIDENING / 4) * window.half_width)
         | (may_sharpen & (suits.core * SHARPEN < window.core))
         | (jnp.abs(suits.center - window.center) > window.core)
     )
-    is_sound = jnp.all(jnp.isfinite(jnp.stack(fitted))) & jnp.all(suits.half_width > 0)
+    is_sound = jnp.all(jnp.isfinite(suits.center) & jnp.isfinite(suits.half_width) & (suits.half_width > 0))
     return suits, jnp.any(is_other) & is_sound
 
 
-def _fit_plain(z: Float[Array, " point"], profile: Float[Array, " point"], half_width: Float[Array, ""]):
-    """Return centre, half width and no sharpness for one coordinate."""
-    low, high = _bulk(z, profile, half_width)
-    return (low + high) / 2, (high - low) / 2, jnp.asarray(SHARPNESS[0], z.dtype)
+def _fit_plain(window: Window, grid: Places, profile: Float[Array, " point"]) -> Window:
+    """Return a window without sharpness for one coordinate."""
+    low, high = _bulk(window, grid, profile)
+    return Window((low + high) / 2, (high - low) / 2, jnp.zeros_like(window.level))
 
 
-def _bulk(z: Float[Array, " point"], profile: Float[Array, " point"], half_width: Float[Array, ""]):
-    """Return the ends of the bulk, pushed out where the window is too narrow to see them."""
-    top = jnp.max(profile)
-    low, high = _hull(z, profile > top - DEPTH)
-    low = jnp.where(profile[0] > top - EDGE_DEPTH, low - WIDENING * half_width, low)
-    high = jnp.where(profile[-1] > top - EDGE_DEPTH, high + WIDENING * half_width, high)
-    return low, high
-
-
-def _fit_sharp(z: Float[Array, " point"], profile: Float[Array, " point"], half_width: Float[Array, ""]):
-    """Return centre, half width and sharpness for one coordinate."""
-    low, high = _bulk(z, profile, half_width)
-    core_low, core_high = _around_peak(z, profile)
+def _fit_sharp(window: Window, grid: Places, profile: Float[Array, " point"]) -> Window:
+    """Return a window for one coordinate, as sharp as it has to be."""
+    low, high = _bulk(window, grid, profile)
+    core_low, core_high = _around_peak(window, grid, profile)
     center = (core_low + core_high) / 2
     # A lopsided belief is given the wider of its two sides.
     reach = jnp.maximum(high - center, center - low)
     log_ratio = jnp.log(2 * reach / (core_high - core_low))
-    sharpness = jnp.interp(log_ratio, jnp.asarray(_LOG_RATIOS, z.dtype), jnp.asarray(SHARPNESS, z.dtype))
-    return center, reach, sharpness
+    level = jnp.sum(log_ratio[:, None] > jnp.asarray(_LEVEL_ENDS, log_ratio.dtype), axis=1, dtype=jnp.int32)
+    return Window(center, reach, level)
 
 
-def _around_peak(
-    z: Float[Array, " point"], profile: Float[Array, " point"]
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
+def _bulk(window: Window, grid: Places, profile: Float[Array, " point"]):
+    """Return the ends of the bulk, one cell wider, and pushed out where the window is too narrow to see them."""
+    top, places = jnp.max(profile), np.arange(len(grid.u), dtype=np.int32)
+    kept = profile > top - DEPTH
+    # Masked minima and maxima: on a CPU they take a tenth of the time of argmax.
+    first, last = jnp.min(jnp.where(kept, places, places[-1])), jnp.max(jnp.where(kept, places, 0))
+    low = _z_of(window, grid, jnp.maximum(first - 1, 0))
+    high = _z_of(window, grid, jnp.minimum(last + 1, places[-1]))
+    low = jnp.where(profile[0] > top - EDGE_DEPTH, low - WIDENING * window.half_width, low)
+    high = jnp.where(profile[-1] > top - EDGE_DEPTH, high + WIDENING * window.half_width, high)
+    return low, high
+
+
+def _around_peak(window: Window, grid: Places, profile: Float[Array, " point"]):
     """Return the ends of the core that holds the peak: another hump, if there is one, has to do with the tails."""
-    peak, places = jnp.argmax(profile), jnp.arange(len(z))
-    is_below = profile <= profile[peak] - CORE_DEPTH
+    top, places = jnp.max(profile), np.arange(len(grid.u), dtype=np.int32)
+    peak = jnp.min(jnp.where(profile == top, places, places[-1]))
+    is_below = profile <= top - CORE_DEPTH
     left = jnp.max(jnp.where(is_below & (places < peak), places, 0))
-    right = jnp.min(jnp.where(is_below & (places > peak), places, len(z) - 1))
-    return z[left], z[right]
+    right = jnp.min(jnp.where(is_below & (places > peak), places, places[-1]))
+    return _z_of(window, grid, left), _z_of(window, grid, right)
 
 
-def _hull(z: Float[Array, " point"], kept: Bool[Array, " point"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Return the ends of the kept points, one cell wider."""
-    last = len(z) - 1
-    first_kept, last_kept = jnp.argmax(kept), last - jnp.argmax(kept[::-1])
-    return z[jnp.maximum(first_kept - 1, 0)], z[jnp.minimum(last_kept + 1, last)]
+def _z_of(window: Window, grid: Places, place: Int[Array, ""]) -> Float[Array, " 1"]:
+    """Return the z of one of the fixed places of a single axis."""
+    stretched = jnp.asarray(grid.stretched, window.center.dtype)[window.level, place]
+    return window.center + window.half_width * stretched

@@ -34,6 +34,7 @@ from paramfilter.filters.backward import few_survive, is_time_to_mix, other_ance
 from paramfilter.filters.health import Lineage, forecast, predictive_rank
 from paramfilter.filters.islands import disagreement, members, normalise_within, resample_within
 from paramfilter.filters.posterior import approximation_error
+from paramfilter.filters.rarely import rarely
 from paramfilter.filters.state import FilterState, StepInfo
 from paramfilter.gaussian import known_gaussian
 from paramfilter.model import Datum, strongly_typed
@@ -132,29 +133,17 @@ def next_state(
     is_usable = jax.vmap(_all_finite)((moves.x, intentions.z)) & (moves.log_weight < jnp.inf)
     new_x, new_z = keep_where(is_usable, (moves.x, intentions.z), (ready.x, ready.z))
 
-    def absorb(statistic, x_prev, x_new):
-        return belief.absorb(shared, statistic, Datum(x_prev, x_new, y, inputs))
-
-    absorbed = jax.vmap(absorb)(ready.statistics, ready.x, new_x)
+    data = Datum(ready.x, new_x, y, inputs)
+    absorbed = belief.absorb_all(shared, ready.statistics, data)
     is_mixed = jnp.bool_(False)
     if filter.num_ancestors == 2:
-
-        def log_score(chosen):
-            x_from, intention = jax.tree.map(lambda leaf: leaf[chosen], (pool.x, thoughts))
-            return _score_moves(filter, x_from, intention, new_x, y, inputs)
-
-        def with_others(absorbed):
-            key_other = jax.random.fold_in(key_step, OTHER)
-            others = other_ancestors(key_other, num_islands, pool.log_weights, ancestors, log_score)
-            other_x, other_statistics = jax.tree.map(lambda leaf: leaf[others], (pool.x, pool.statistics))
-            from_other = jax.vmap(absorb)(other_statistics, other_x, new_x)
-            return jax.vmap(belief.mixed, in_axes=(None, 0, 0))(shared, absorbed, from_other)
-
         is_due = is_time_to_mix(state.time, filter.num_particles)
         if belief.holds_mixtures:
             is_due |= few_survive(resampled.ancestors)
         is_mixed = is_due & belief.can_mix_now(shared)
-        absorbed = jax.lax.cond(is_mixed, with_others, lambda absorbed: absorbed, absorbed)
+        key_other = jax.random.fold_in(key_step, OTHER)
+        mixing = _Mixing(key_other, shared, pool, thoughts, ancestors, absorbed, new_x, y, inputs)
+        absorbed = rarely(is_mixed, functools.partial(_with_others, filter), mixing, absorbed)
     # The second argument lends its axis to beliefs without a statistic.
     fits = jax.vmap(lambda statistic, _: _all_finite(statistic))(absorbed, new_z)
     new_statistics = keep_where(is_usable & fits, absorbed, ready.statistics)
@@ -167,7 +156,6 @@ def next_state(
     is_accepted = ~is_refused & ~has_failed
     survives = jnp.isfinite(island_totals) & is_accepted
 
-    data = Datum(ready.x, new_x, y, inputs)
     witnessed = belief.witness(jax.random.fold_in(key_step, WITNESS), shared, data, new_z, log_weights, state.time)
     after = _Particles(new_x, new_z, new_statistics, log_weights, ready.lineage)
     kept = keep_where(members(survives, filter.num_particles), after, before)
@@ -275,6 +263,38 @@ def _move(
 
     keys = jax.random.split(key, filter.num_particles)
     return jax.vmap(move)(keys, intentions.plan, intentions.z, ready.x)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Mixing:
+    """What it takes to mix beliefs: the particles before the move with their intentions, whose child each new particle
+    is, what it has absorbed so far, and where it is now."""
+
+    key: KeyArray
+    shared: PyTree
+    pool: _Particles
+    thoughts: _Intentions
+    ancestors: Int[Array, " particle"]
+    absorbed: PyTree
+    x: PyTree
+    y: Observation
+    inputs: Inputs
+
+
+def _with_others(filter: ParticleFilter, given: _Mixing) -> PyTree:
+    """Mix into each belief what it would be if the particle had come from another ancestor."""
+    belief, pool = filter.bound_belief, given.pool
+
+    def log_score(chosen):
+        x_from, intention = jax.tree.map(lambda leaf: leaf[chosen], (pool.x, given.thoughts))
+        return _score_moves(filter, x_from, intention, given.x, given.y, given.inputs)
+
+    others = other_ancestors(given.key, filter.num_islands, pool.log_weights, given.ancestors, log_score)
+    other_x, other_statistics = jax.tree.map(lambda leaf: leaf[others], (pool.x, pool.statistics))
+    data = Datum(other_x, given.x, given.y, given.inputs)
+    from_other = belief.absorb_all(given.shared, other_statistics, data)
+    return jax.vmap(belief.mixed, in_axes=(None, 0, 0))(given.shared, given.absorbed, from_other)
 
 
 def _score_moves(

@@ -1,8 +1,9 @@
 """Exact draws from a one-dimensional belief, by inverting its distribution function on an adaptive grid.
 
 1. Zoom: evaluate the log density on a coarse grid of the window; keep the hull of all points within `DEPTH` nats of the
-   best one, widened by a cell on each side; repeat. A peak narrower than a cell keeps two cells, so each zoom gains a
-   factor of at most (points - 1)/2, and six zooms of 17 points find a bulk 200,000 times narrower than the window.
+   best one, widened by a cell on each side; repeat while that gains much. A peak narrower than a cell keeps two
+   cells, so each zoom gains a factor of at most (points - 1)/2, and six zooms of 17 points find a bulk 200,000 times
+   narrower than the window.
 2. Tabulate the density on a fine uniform grid of that hull; the mass of each cell comes from the fourth-order rule
    h/24 (-q_{i-1} + 13 q_i + 13 q_{i+1} - q_{i+2}), which needs values only.
 3. Draw u, find the cell, and invert the linear density inside the cell.
@@ -20,10 +21,12 @@ may lose the lower one; a log density of moderate degree in units of its prior d
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from paramfilter.theta_samplers.base import LogDensity, Region, ThetaDraw, ThetaSampler
@@ -31,6 +34,9 @@ from paramfilter.types import KeyArray
 
 DEPTH = 14.0
 """Nats below the maximum at which the tails are cut: a relative mass of about 1e-7."""
+
+SETTLED = 0.75
+"""A zoom that leaves more than this share of the window was the last: the fine grid can do the rest."""
 
 EDGE_DEPTH = 10.0
 """A window edge within this many nats of the maximum cuts off mass that matters."""
@@ -77,7 +83,7 @@ class InverseCdf(ThetaSampler):
     Args:
         num_points: Points of the fine grid; 96 give a spacing of about 0.12 standard deviations.
         num_zoom_points: Points of each coarse grid.
-        num_zooms: How often the window is narrowed.
+        num_zooms: How often the window is narrowed, at most.
     """
 
     num_points: int = 96
@@ -99,16 +105,24 @@ class InverseCdf(ThetaSampler):
             values = jax.vmap(lambda point: log_density(point[None]))(points)
             return jnp.where(jnp.isnan(values), -jnp.inf, values)
 
-        def zoom(_, hull):
-            points = jnp.linspace(hull[0], hull[1], self.num_zoom_points)
+        places = np.arange(self.num_zoom_points, dtype=np.int32)
+
+        def zoom(carry):
+            (left, right), _, num_zooms = carry
+            points = left + (right - left) / places[-1] * places
             values = evaluate(points)
             kept = values > jnp.max(values) - DEPTH
-            first = jnp.argmax(kept)
-            last = self.num_zoom_points - 1 - jnp.argmax(kept[::-1])
-            return points[jnp.maximum(first - 1, 0)], points[jnp.minimum(last + 1, self.num_zoom_points - 1)]
+            # Masked minima and maxima: on a CPU they take a tenth of the time of argmax.
+            first, last = jnp.min(jnp.where(kept, places, places[-1])), jnp.max(jnp.where(kept, places, 0))
+            hull = points[jnp.maximum(first - 1, 0)], points[jnp.minimum(last + 1, places[-1])]
+            return hull, hull[1] - hull[0] < SETTLED * (right - left), num_zooms + 1
 
-        hull = jax.lax.fori_loop(0, self.num_zooms, zoom, (low[0], high[0]))
-        points = jnp.linspace(hull[0], hull[1], self.num_points)
+        def is_unsettled(carry):
+            _, has_narrowed, num_zooms = carry
+            return has_narrowed & (num_zooms < self.num_zooms)
+
+        hull, _, _ = jax.lax.while_loop(is_unsettled, zoom, ((low[0], high[0]), jnp.bool_(True), jnp.int32(0)))
+        points = hull[0] + (hull[1] - hull[0]) / (self.num_points - 1) * np.arange(self.num_points, dtype=np.int32)
         values = evaluate(points)
         ends = evaluate(jnp.stack([low[0], high[0]]))
         return tabulate_values(points, values, at_edge=jnp.any(ends > jnp.max(values) - EDGE_DEPTH))
@@ -126,10 +140,24 @@ def tabulate_values(
         points=points,
         density=density,
         weights=density / jnp.where(total > 0, jnp.sum(density), 1.0),
-        cumulative=jnp.concatenate([jnp.zeros(1, density.dtype), jnp.cumsum(cells) / jnp.where(total > 0, total, 1.0)]),
+        cumulative=_cumulative(cells) / jnp.where(total > 0, total, 1.0),
         log_normaliser=top + jnp.log(total) + jnp.log(points[1] - points[0]),
         at_edge=jnp.asarray(at_edge),
     )
+
+
+def _cumulative(cells: Float[Array, " cell"]) -> Float[Array, " node"]:
+    """Return the sums of the first 0, 1, ... cells.
+
+    Within blocks and then over blocks, both as products with small matrices: for many short rows that takes a tenth of
+    the time of `jnp.cumsum` on a CPU.
+    """
+    num_cells = len(cells)
+    width = math.isqrt(num_cells - 1) + 1
+    blocks = jnp.pad(cells, (0, -num_cells % width)).reshape(-1, width)
+    within = blocks @ jnp.asarray(np.tri(width).T, cells.dtype)
+    before = jnp.asarray(np.tri(len(blocks), k=-1), cells.dtype) @ within[:, -1]
+    return jnp.pad(jnp.ravel(within + before[:, None])[:num_cells], (1, 0))
 
 
 def _cell_masses(density: Float[Array, " node"]) -> Float[Array, " cell"]:
