@@ -5,35 +5,29 @@ import re
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
-# Each device has two blocks of rows, as one device would have sixteen: compiled for the same shape, the numbers are the
-# same to the last bit. With other shapes a processor's vector instructions may round differently.
 RUN = """
 import json, sys
 import jax, numpy as np, numpyro.distributions as dist, paramfilter as pf
 from paramfilter import fleet as module
 
-module.BLOCK = 4
 model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), r=0.5)
 filter = pf.storvik_filter(model, 32)
 mesh = None if {alone} else jax.make_mesh((jax.device_count(),), ("series",))
 fleet = pf.Fleet(filter, mesh)
-num_series = 64
+num_series = 130
 state = fleet.init(jax.random.key(0), range(num_series))
 ys = np.asarray(jax.random.normal(jax.random.key(1), (20, num_series)))
 for row in ys:
     state, info = fleet.step(state, row)
-after_steps = module._fetch(fleet.mean(state)["phi"]).tolist()
 for count in (2, 3, 5):
-    state, info = fleet.update(state, [60, 9, 1, 33, 17][:count], ys[0, :count])
+    state, info = fleet.update(state, [120, 9, 1, 33, 17][:count], ys[0, :count])
 compiled = fleet._step.lower(
-    state.series, *jax.tree.map(fleet._shared_out, (ys[0], None, np.ones(num_series, bool)))
+    state.series, *fleet._filled((ys[0], None, np.ones(num_series, bool)), np.arange(num_series), state.num_rows)
 ).compile()
 found = {{
     "num_devices": jax.device_count(),
-    "after_steps": after_steps,
     "mean": module._fetch(fleet.mean(state)["phi"]).tolist(),
     "time": module._fetch(state.time).tolist(),
     "ess": info.ess.tolist(),
@@ -62,9 +56,7 @@ def test_eight_devices_give_what_one_gives_and_send_nothing(run_with_devices, al
     shared_out = found_in(run_with_devices(8, RUN.format(alone=False)))
     assert shared_out["num_devices"] == 8
     assert shared_out["time"] == alone["time"]
-    np.testing.assert_array_equal(shared_out["after_steps"], alone["after_steps"])
-    np.testing.assert_allclose(shared_out["ess"], alone["ess"], rtol=1e-4)
-    np.testing.assert_allclose(shared_out["mean"], alone["mean"], rtol=1e-4)
+    assert shared_out["ess"] == alone["ess"] and shared_out["mean"] == alone["mean"]
     assert "while" in shared_out["program"]
     sent = re.findall(r"all-gather|all-reduce|all-to-all|reduce-scatter|collective-permute", shared_out["program"])
     assert sent == []
@@ -92,5 +84,4 @@ def test_processes_share_a_fleet_out(num_processes, free_port, environment_of, a
     shared_out = found_in(said[0][0].decode())
     assert shared_out["num_devices"] == num_processes
     assert shared_out["time"] == alone["time"]
-    np.testing.assert_array_equal(shared_out["after_steps"], alone["after_steps"])
-    np.testing.assert_allclose(shared_out["mean"], alone["mean"], rtol=1e-4)
+    assert shared_out["ess"] == alone["ess"] and shared_out["mean"] == alone["mean"]

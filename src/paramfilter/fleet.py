@@ -2,7 +2,9 @@
 
 All series share a model and a compiled step; each has its own key, clock and posterior, on a leading axis of the state.
 A series is known by its id (a number or a text), and its random numbers come from the fleet's key and its id alone, so
-they do not depend on which other series there are, or are updated together with it.
+they do not depend on which other series there are, or are updated together with it. Nor do its results, to the last
+bit: rows are always stepped in blocks of the same size, for which the same code is compiled. So there are spare rows at
+the end of a fleet.
 
 Over several devices the rows are shared out by a mesh, each device steps its own, and nothing is sent between them.
 
@@ -38,11 +40,12 @@ from paramfilter.types import Inputs, KeyArray, Observation
 Ids = Sequence[Hashable] | np.ndarray
 """Numbers or texts; also an array of them."""
 
-BLOCK = 64
-"""Series that are stepped side by side, block after block: what they need in between fits into a processor's cache."""
+BLOCK = 16
+"""Series that are stepped side by side, block after block: what they need in between fits into a processor's cache, and
+there is no row left over that vector instructions would treat in another way."""
 
 BUCKET_FACTOR = 4
-"""A sparse batch is filled up to the next power of this: few sizes, so few compiles."""
+"""A sparse batch is filled up to a block times the next power of this: few sizes, so few compiles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,7 @@ class FleetState:
     """The states of all series, and which row belongs to whom.
 
     Attributes:
-        series: One `FilterState` whose arrays have a leading axis of series.
+        series: One `FilterState` whose arrays have a leading axis of series, with spare rows at the end.
         row_of: The row of each id, in the order of the rows.
         key: From which the keys of new series come.
     """
@@ -67,7 +70,12 @@ class FleetState:
     @property
     def time(self) -> Int[Array, " series"]:
         """How many observations each series has taken in."""
-        return self.series.time
+        return self.series.time[: len(self.row_of)]
+
+    @property
+    def num_rows(self) -> int:
+        """Spare rows included."""
+        return len(self.series.time)
 
     def rows(self, ids: tuple[Hashable, ...]) -> np.ndarray:
         """Return the rows of some series."""
@@ -82,8 +90,7 @@ class Fleet:
 
     Args:
         filter: The filter that each series has.
-        mesh: The devices that share the series out, on a mesh of one axis; None for the default device. The number of
-            series must be a multiple of theirs.
+        mesh: The devices that share the series out, on a mesh of one axis; None for the default device.
     """
 
     def __init__(self, filter: ParticleFilter, mesh: Mesh | None = None):
@@ -121,12 +128,8 @@ class Fleet:
             inputs: What the model's `initial` is told, with a leading axis of series, or None.
         """
         ids = _distinct(ids)
-        if len(ids) % self.num_devices:
-            raise DataError(
-                f"{len(ids)} series cannot be shared out among {self.num_devices} devices; add "
-                f"{-len(ids) % self.num_devices} spare ones."
-            )
-        keys, inputs = jax.tree.map(self._shared_out, (_keys(key, ids), strongly_typed(inputs)))
+        keys = _keys(key, ids + (None,) * (self._num_rows(len(ids)) - len(ids)))
+        keys, inputs = self._shared_out(keys), self._filled(strongly_typed(inputs), np.arange(len(ids)), len(keys))
         return FleetState(self._begin(keys, inputs), _rows(ids), key)
 
     def step(
@@ -144,11 +147,12 @@ class Fleet:
             mask: Which series have an observation now; the others stay as they are, and their clocks too.
             inputs: What the model is told, with a leading axis of series, or None.
         """
-        ys = self._observations(ys, len(state.row_of))
-        is_due = np.ones(len(state.row_of), bool) if mask is None else np.asarray(mask, bool)
-        ys, inputs, is_due = jax.tree.map(self._shared_out, (ys, strongly_typed(inputs), is_due))
-        series, info = self._step(state.series, ys, inputs, is_due)
-        return replace(state, series=series), info
+        num_series, num_rows = len(state.row_of), state.num_rows
+        ys = self._observations(ys, num_series)
+        is_due = np.ones(num_series, bool) if mask is None else np.asarray(mask, bool)
+        given = self._filled((ys, strongly_typed(inputs), is_due), np.arange(num_series), num_rows)
+        series, info = self._step(state.series, *given)
+        return replace(state, series=series), _first(num_series, info)
 
     def update(
         self, state: FleetState, ids: Ids, ys: Observation, inputs: Inputs = None
@@ -163,23 +167,15 @@ class Fleet:
         """
         ids = _distinct(ids)
         ys = self._observations(ys, len(ids))
-        own = len(state.row_of) // self.num_devices
+        own = state.num_rows // self.num_devices
         devices, rows = np.divmod(state.rows(ids), own)
-        # Each device has a bucket for its own rows, filled up with rows beyond the last: those are read as the last
-        # one, and what is written there is dropped. By numpy, since JAX would compile it for each length.
+        # Each device has a bucket for its own rows. Rows beyond its last are read as the last one, and what is written
+        # there is dropped.
         size = _bucket(int(np.max(np.bincount(devices))))
         places = devices * size + _count_before(devices)
-        num_places = self.num_devices * size
-
-        def fill(leaf, rest=0):
-            leaf = np.asarray(leaf)
-            filled = np.full((num_places, *leaf.shape[1:]), rest, leaf.dtype)
-            filled[places] = leaf
-            return self._shared_out(filled)
-
-        rows = fill(rows.astype(np.int32), own)
-        ys, inputs = jax.tree.map(fill, (ys, inputs))
-        series, info = self._update(state.series, rows, ys, strongly_typed(inputs))
+        rows = self._filled(rows.astype(np.int32), places, self.num_devices * size, rest=own)
+        given = self._filled((ys, strongly_typed(inputs)), places, self.num_devices * size)
+        series, info = self._update(state.series, rows, *given)
         return replace(state, series=series), jax.tree.map(lambda leaf: _fetch(leaf)[places], info)
 
     def add(self, state: FleetState, ids: Ids, inputs: Inputs = None) -> FleetState:
@@ -188,20 +184,38 @@ class Fleet:
         if known:
             raise DataError(f"the fleet has series {sorted(map(repr, known))[:5]} already.")
         new = self.init(state.key, ids, inputs)
-        series = jax.tree.map(lambda old, more: jnp.concatenate([old, more]), state.series, new.series)
-        return FleetState(jax.tree.map(self._shared_out, series), _rows(state.ids + new.ids), state.key)
+        both = jax.tree.map(lambda old, more: jnp.concatenate([old, more]), state.series, new.series)
+        rows = np.concatenate([np.arange(len(state.row_of)), state.num_rows + np.arange(len(new.row_of))])
+        return FleetState(self._arranged(both, rows), _rows(state.ids + new.ids), state.key)
 
     def drop(self, state: FleetState, ids: Ids) -> FleetState:
         """Leave some series out; the others keep their order."""
         gone = set(state.rows(_distinct(ids)).tolist())
         kept = {one: row for one, row in state.row_of.items() if row not in gone}
-        rows = np.array([*kept.values()], np.int32)
-        if len(rows) % self.num_devices:
-            raise DataError(
-                f"{len(rows)} series cannot be shared out among {self.num_devices} devices; drop others too."
-            )
-        series = jax.tree.map(lambda leaf: leaf[rows], state.series)
-        return FleetState(jax.tree.map(self._shared_out, series), _rows(tuple(kept)), state.key)
+        return FleetState(self._arranged(state.series, np.array([*kept.values()], int)), _rows(tuple(kept)), state.key)
+
+    def _arranged(self, series: FilterState, rows: np.ndarray) -> FilterState:
+        """Take some rows of a fleet, in a new order, and add spare ones."""
+        rows = np.concatenate([rows, np.zeros(self._num_rows(len(rows)) - len(rows), int)])
+        return jax.tree.map(lambda leaf: self._shared_out(leaf[rows]), series)
+
+    def _num_rows(self, num_series: int) -> int:
+        """Return how many rows hold so many series: blocks that are full, as many on each device."""
+        unit = BLOCK * self.num_devices
+        return -(-num_series // unit) * unit
+
+    def _filled(self, tree: Any, places: np.ndarray, num_places: int, rest: int = 0) -> Any:
+        """Put rows at their places among spare ones. By numpy, since JAX would compile it for each length."""
+
+        def fill(leaf):
+            leaf = np.asarray(leaf)
+            if len(leaf) == num_places and np.array_equal(places, np.arange(num_places)):
+                return self._shared_out(leaf)
+            filled = np.full((num_places, *leaf.shape[1:]), rest, leaf.dtype)
+            filled[places] = leaf
+            return self._shared_out(filled)
+
+        return jax.tree.map(fill, tree)
 
     def _shared_out(self, leaf: Any) -> Any:
         """Put each row on the device that it belongs to; every process has all rows, and keeps its own."""
@@ -220,11 +234,11 @@ class Fleet:
 
     def mean(self, state: FleetState) -> dict[str, Array]:
         """Return the posterior means of all series, by name, with a leading axis of series."""
-        return self._moments(state.series).mean
+        return _first(len(state.row_of), self._moments(state.series).mean)
 
     def sd(self, state: FleetState) -> dict[str, Array]:
         """Return the posterior standard deviations of all series."""
-        return jax.tree.map(jnp.sqrt, self._moments(state.series).variance)
+        return _first(len(state.row_of), jax.tree.map(jnp.sqrt, self._moments(state.series).variance))
 
     def _observations(self, ys: Observation, num_series: int) -> Observation:
         if jax.tree_util.treedef_is_leaf(jax.tree.structure(self.filter.shapes.y)):
@@ -237,29 +251,27 @@ class Fleet:
 
 
 def _begin(filter: ParticleFilter, keys: Shaped[Array, " series"], inputs: Inputs) -> FilterState:
-    return jax.vmap(filter.init)(keys, inputs)
+    return _in_blocks(filter.init, keys, inputs)
 
 
 def _step(filter: ParticleFilter, series: FilterState, ys: Observation, inputs: Inputs, is_due: Bool[Array, " series"]):
-    new, info = _step_rows(filter, series, ys, inputs)
+    new, info = _in_blocks(filter.step, series, ys, inputs)
     return keep_where(is_due, new, series), info
 
 
 def _update(filter: ParticleFilter, series: FilterState, rows: Int[Array, " row"], ys: Observation, inputs: Inputs):
     some = jax.tree.map(lambda leaf: leaf.at[rows].get(mode="clip"), series)
-    new, info = _step_rows(filter, some, ys, inputs)
+    new, info = _in_blocks(filter.step, some, ys, inputs)
     return jax.tree.map(lambda leaf, part: leaf.at[rows].set(part, mode="drop"), series, new), info
 
 
-def _step_rows(filter: ParticleFilter, series: FilterState, ys: Observation, inputs: Inputs):
-    """Step a block of series side by side, block after block."""
-    if len(series.time) <= BLOCK:
-        return jax.vmap(filter.step)(series, ys, inputs)
-    return jax.lax.map(lambda row: filter.step(*row), (series, ys, inputs), batch_size=BLOCK)
+def _in_blocks(function: Callable, *rows: Any) -> Any:
+    """Apply a function to each row: a block of them side by side, block after block."""
+    return jax.lax.map(lambda row: function(*row), rows, batch_size=BLOCK)
 
 
 def _moments(filter: ParticleFilter, series: FilterState) -> Any:
-    return jax.vmap(lambda state: mixture_moments(filter, state))(series)
+    return _in_blocks(lambda state: mixture_moments(filter, state), series)
 
 
 def _rows(ids: tuple[Hashable, ...]) -> dict[Hashable, int]:
@@ -289,6 +301,11 @@ def _distinct(ids: Ids) -> tuple[Hashable, ...]:
     return ids
 
 
+def _first(num: int, tree: Any) -> Any:
+    """Leave the spare rows out."""
+    return jax.tree.map(lambda leaf: leaf if len(leaf) == num else leaf[:num], tree)
+
+
 def _fetch(leaf: Array) -> np.ndarray:
     """Return an array with all rows, also those that other processes hold."""
     return np.asarray(leaf if leaf.is_fully_addressable else process_allgather(leaf, tiled=True))
@@ -308,7 +325,7 @@ def _count_before(values: np.ndarray) -> np.ndarray:
 
 
 def _bucket(size: int) -> int:
-    bucket = 1
+    bucket = BLOCK
     while bucket < size:
         bucket *= BUCKET_FACTOR
     return bucket
