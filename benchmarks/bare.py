@@ -49,7 +49,7 @@ class TaylorState(NamedTuple):
 
 
 ORDER, ZOOMS, ZOOM_POINTS, FINE_POINTS, DEPTH = 7, 6, 17, 96, 14.0
-SETTLED = 0.75
+SETTLED = 1.0
 REACH = 16.0
 """Of the window of theta, in prior sds."""
 

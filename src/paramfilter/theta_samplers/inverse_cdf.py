@@ -1,7 +1,7 @@
 """Exact draws from a one-dimensional belief, by inverting its distribution function on an adaptive grid.
 
 1. Zoom: evaluate the log density on a coarse grid of the window; keep the hull of all points within `DEPTH` nats of the
-   best one, widened by a cell on each side; repeat while that gains much. A peak narrower than a cell keeps two
+   best one, widened by a cell on each side; repeat while that gains ground. A peak narrower than a cell keeps two
    cells, so each zoom gains a factor of at most (points - 1)/2, and six zooms of 17 points find a bulk 200,000 times
    narrower than the window.
 2. Tabulate the density on a fine uniform grid of that hull; the mass of each cell comes from the fourth-order rule
@@ -34,9 +34,6 @@ from paramfilter.types import KeyArray
 
 DEPTH = 14.0
 """Nats below the maximum at which the tails are cut: a relative mass of about 1e-7."""
-
-SETTLED = 0.75
-"""A zoom that leaves more than this share of the window was the last: the fine grid can do the rest."""
 
 EDGE_DEPTH = 10.0
 """A window edge within this many nats of the maximum cuts off mass that matters."""
@@ -115,7 +112,7 @@ class InverseCdf(ThetaSampler):
             # Masked minima and maxima: on a CPU they take a tenth of the time of argmax.
             first, last = jnp.min(jnp.where(kept, places, places[-1])), jnp.max(jnp.where(kept, places, 0))
             hull = points[jnp.maximum(first - 1, 0)], points[jnp.minimum(last + 1, places[-1])]
-            return hull, hull[1] - hull[0] < SETTLED * (right - left), num_zooms + 1
+            return hull, hull[1] - hull[0] < right - left, num_zooms + 1
 
         def is_unsettled(carry):
             _, has_narrowed, num_zooms = carry
