@@ -1,7 +1,7 @@
 """The arithmetic of three filters written bare: JAX alone, one model each, tuned by hand, no checks and no health.
 
-They are the yardstick of `step`: what a step must cost at least, on the same engine. Each function returns the first
-state and a step `(state, y) -> state` for
+They are the yardstick of `step`: what a step must cost at least, on the same engine. Each function returns a filter,
+that is a first state, a step, and draws of theta with log weights to see that it computes what the library does, for
 
 - `taylor`: SIN with the paper's polynomial of degree 14, moved by the transition;
 - `chebyshev`: SIN with values at 17 points of moving windows, four islands, looking ahead (the default);
@@ -14,13 +14,20 @@ extremes by masked minima; sums of short rows as matrix products; only the windo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-Step = Callable[[NamedTuple, jax.Array], NamedTuple]
+
+class BareFilter(NamedTuple):
+    """A filter as plain functions."""
+
+    start: Any
+    step: Callable[[Any, jax.Array], Any]
+    draws: Callable[[Any, jax.Array], tuple[jax.Array, jax.Array]]
+
 
 ISLANDS = 4
 PRIOR_SD, OBSERVATION_SD = 0.2, 0.1
@@ -49,7 +56,6 @@ class TaylorState(NamedTuple):
 
 
 ORDER, ZOOMS, ZOOM_POINTS, FINE_POINTS, DEPTH = 7, 6, 17, 96, 14.0
-SETTLED = 1.0
 REACH = 16.0
 """Of the window of theta, in prior sds."""
 
@@ -57,7 +63,7 @@ _FACTORIALS = np.cumprod([1.0, *range(1, ORDER + 1)])
 _TAYLOR = np.array([0.0 if k % 2 == 0 else (-1.0) ** (k // 2) / _FACTORIALS[k] for k in range(ORDER + 1)])
 
 
-def taylor(num: int) -> tuple[TaylorState, Step]:
+def taylor(num: int) -> BareFilter:
     """Make the paper's filter on SIN."""
     start = TaylorState(
         jax.random.key(0), jnp.int32(0), jax.random.normal(jax.random.key(1), (num,)), jnp.zeros((num, 32)),
@@ -70,24 +76,20 @@ def taylor(num: int) -> tuple[TaylorState, Step]:
             total = total * u + coefficients[:, k : k + 1]
         return total - 0.5 * u * u
 
-    def draw(coefficients, uniform):
-        def zoom(carry):
-            low, high, _, num_zooms = carry
+    def draw(sums, uniform):
+        coefficients = sums[:, :16] + sums[:, 16:]
+
+        def zoom(_, ends):
+            low, high = ends
             cell = (high - low) / (ZOOM_POINTS - 1)
             places = np.arange(ZOOM_POINTS, dtype=np.int32)
             values = log_density(coefficients, low[:, None] + cell[:, None] * places)
             kept = values > jnp.max(values, axis=1, keepdims=True) - DEPTH
             first = jnp.min(jnp.where(kept, places, ZOOM_POINTS - 1), axis=1)
             last = jnp.max(jnp.where(kept, places, 0), axis=1)
-            new_low, new_high = (
-                low + cell * jnp.maximum(first - 1, 0),
-                low + cell * jnp.minimum(last + 1, ZOOM_POINTS - 1),
-            )
-            has_narrowed = jnp.any(new_high - new_low < SETTLED * (high - low))
-            return new_low, new_high, has_narrowed, num_zooms + 1
+            return low + cell * jnp.maximum(first - 1, 0), low + cell * jnp.minimum(last + 1, ZOOM_POINTS - 1)
 
-        ends = (jnp.full(num, -REACH), jnp.full(num, REACH), jnp.bool_(True), 0)
-        low, high, _, _ = jax.lax.while_loop(lambda carry: carry[2] & (carry[3] < ZOOMS), zoom, ends)
+        low, high = jax.lax.fori_loop(0, ZOOMS, zoom, (jnp.full(num, -REACH), jnp.full(num, REACH)))
         cell = (high - low) / (FINE_POINTS - 1)
         values = log_density(coefficients, low[:, None] + cell[:, None] * np.arange(FINE_POINTS, dtype=np.float32))
         return low + cell * inverted(jnp.exp(values - jnp.max(values, axis=1, keepdims=True)), uniform)
@@ -97,7 +99,7 @@ def taylor(num: int) -> tuple[TaylorState, Step]:
         weights = jnp.exp(state.log_weights - jnp.max(state.log_weights))
         ancestors = systematic(jax.random.uniform(keys[0], (1,)), weights[None])
         x, sums = state.x[ancestors], state.sums[ancestors]
-        u = draw(sums[:, :16] + sums[:, 16:], jax.random.uniform(keys[1], (num,)))
+        u = draw(sums, jax.random.uniform(keys[1], (num,)))
         new_x = jnp.sin(PRIOR_SD * u * x) + jax.random.normal(keys[2], (num,))
         log_weights = -0.5 * ((y - new_x) / OBSERVATION_SD) ** 2
         # -(x' - sum_k c_k (s x)^k u^k)^2 / 2
@@ -113,7 +115,10 @@ def taylor(num: int) -> tuple[TaylorState, Step]:
         lost = lost + jnp.where(jnp.abs(old) >= jnp.abs(terms), (old - total) + terms, (terms - total) + old)
         return TaylorState(state.key, state.time + 1, new_x, jnp.concatenate([total, lost], axis=1), log_weights)
 
-    return start, step
+    def draws(state: TaylorState, key):
+        return PRIOR_SD * draw(state.sums, jax.random.uniform(key, (num,))), state.log_weights
+
+    return BareFilter(start, step, draws)
 
 
 def inverted(density, uniform):
@@ -176,7 +181,7 @@ def barycentric(u):
     return jnp.where(jnp.any(is_hit, -1, keepdims=True), is_hit, terms / jnp.sum(terms, -1, keepdims=True))
 
 
-def chebyshev(num: int) -> tuple[ChebyshevState, Step]:
+def chebyshev(num: int) -> BareFilter:
     """Make the default filter on SIN, without checks of the approximation."""
     half = np.float32(5.3 * PRIOR_SD)  # a prior falls by 14 nats within 5.3 sds
     start = ChebyshevState(
@@ -258,17 +263,20 @@ def chebyshev(num: int) -> tuple[ChebyshevState, Step]:
         values = belief[3] + sight[0]
         return (*belief[:3], values - jnp.max(values, axis=1, keepdims=True))
 
-    def step(state: ChebyshevState, y) -> ChebyshevState:
-        keys = jax.random.split(jax.random.fold_in(state.key, state.time), 3)
+    def draw(state: ChebyshevState, uniform):
         theta = nodes_of(state.center, state.half, state.level)
         table = (state.values + log_prior(theta)) @ to_grid
         table = (
             jnp.maximum(table, jnp.max(table, axis=1, keepdims=True) - 2 * DEPTH) + jnp.asarray(_SLOPES)[state.level]
         )
         density = jnp.exp(table - jnp.max(table, axis=1, keepdims=True))
-        u = -1 + 2 / (GRID - 1) * inverted(density, jax.random.uniform(keys[0], (num,)))
+        u = -1 + 2 / (GRID - 1) * inverted(density, uniform)
         k = jnp.asarray(_SHARPNESS, jnp.float32)[state.level]
-        drawn = state.center + state.half * jnp.sinh(k * u) / jnp.sinh(k)
+        return state.center + state.half * jnp.sinh(k * u) / jnp.sinh(k)
+
+    def step(state: ChebyshevState, y) -> ChebyshevState:
+        keys = jax.random.split(jax.random.fold_in(state.key, state.time), 3)
+        drawn = draw(state, jax.random.uniform(keys[0], (num,)))
         mean = jnp.sin(drawn * state.x)
         promise = (-0.5 / predictive * (y - mean) ** 2).reshape(ISLANDS, -1)
         weights = jnp.exp(promise - jnp.max(promise, axis=1, keepdims=True))
@@ -279,7 +287,10 @@ def chebyshev(num: int) -> tuple[ChebyshevState, Step]:
         new_x = mean + gain * (y - mean) + noise
         return ChebyshevState(state.key, state.time + 1, new_x, *absorb(old, old.x, new_x))
 
-    return start, step
+    def draws(state: ChebyshevState, key):
+        return draw(state, jax.random.uniform(key, (num,))), jnp.zeros(num)
+
+    return BareFilter(start, step, draws)
 
 
 class ConjugateState(NamedTuple):
@@ -293,16 +304,19 @@ class ConjugateState(NamedTuple):
     theta: jax.Array
 
 
-def conjugate(num: int, q: float = 1.0, r: float = 1.0) -> tuple[ConjugateState, Step]:
+def conjugate(num: int, q: float = 1.0, r: float = 1.0) -> BareFilter:
     """Make the default filter on AR(1); the coefficient is integrated out of each move."""
     start = ConjugateState(
         jax.random.key(0), jnp.int32(0), jax.random.normal(jax.random.key(1), (num,)), jnp.zeros(num), jnp.ones(num),
         jnp.zeros(num),
     )  # fmt: skip
 
+    def draw(state: ConjugateState, key):
+        return state.mean + jax.lax.rsqrt(state.precision) * jax.random.normal(key, (num,))
+
     def step(state: ConjugateState, y) -> ConjugateState:
         keys = jax.random.split(jax.random.fold_in(state.key, state.time), 3)
-        theta = state.mean + jax.lax.rsqrt(state.precision) * jax.random.normal(keys[0], (num,))
+        theta = draw(state, keys[0])
         forecast = state.mean * state.x
         spread = q + state.x**2 / state.precision
         promise = -0.5 * ((y - forecast) ** 2 / (spread + r) + jnp.log(spread + r))
@@ -319,4 +333,4 @@ def conjugate(num: int, q: float = 1.0, r: float = 1.0) -> tuple[ConjugateState,
         new_mean = (precision * mean + x * new_x / q) / new_precision
         return ConjugateState(state.key, state.time + 1, new_x, new_mean, new_precision, theta)
 
-    return start, step
+    return BareFilter(start, step, lambda state, key: (draw(state, key), jnp.zeros(num)))

@@ -48,19 +48,6 @@ class WeightedDraws:
     excess: Float[Array, " draw"]
 
 
-def importance_sample(
-    key: KeyArray,
-    model: pf.StateSpaceModel,
-    ys: np.ndarray,
-    centres: np.ndarray,
-    low: float,
-    high: float,
-    stretch: Stretch,
-) -> Answer:
-    """Return the moments of `weighted_draws`, and how far they can be trusted."""
-    return summary(model, weighted_draws(key, model, ys, centres, low, high, stretch))
-
-
 def weighted_draws(
     key: KeyArray,
     model: pf.StateSpaceModel,
@@ -102,7 +89,7 @@ def weighted_draws(
     return WeightedDraws(pool, normalised(log_target - log_proposal), edges, excess)
 
 
-def summary(model: pf.StateSpaceModel, draws: WeightedDraws) -> Answer:
+def weighted_summary(model: pf.StateSpaceModel, draws: WeightedDraws) -> Answer:
     """Return moments of weighted draws, their Monte Carlo errors, and how well the grid held the states."""
     weights = np.asarray(draws.weights)
     theta = {name: np.asarray(values) for name, values in jax.vmap(model.parameters.constrain)(draws.z).items()}

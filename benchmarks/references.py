@@ -40,7 +40,7 @@ from numpyro.infer import MCMC, NUTS
 
 import paramfilter as pf
 from benchmarks.answers import Answer, lists, worst
-from benchmarks.importance import Stretch, importance_sample
+from benchmarks.importance import Stretch, weighted_draws, weighted_summary
 from benchmarks.problems import PROBLEMS, SEEDS, Problem, data
 from paramfilter.references import theta_grid
 from paramfilter.types import KeyArray
@@ -311,7 +311,8 @@ def by_importance(
         draws = nuts(model, log_density, start, key_run, num_warmup=600, num_draws=750, acceptance=0.9)
         check = {"method": "NUTS on theta and states", **summary(draws)}
         centres = draws.z.reshape(-1, draws.z.shape[-1])
-        answer = importance_sample(key_weigh, model, ys, centres, *state_range(ys), stretch)
+        weighted = weighted_draws(key_weigh, model, ys, centres, *state_range(ys), stretch)
+        answer = weighted_summary(model, weighted)
         return {**answer, "split_rhat": check["split_rhat"], "check": {**check, **difference(answer, check)}}
 
     return method

@@ -21,7 +21,7 @@ import numpyro.distributions as dist
 
 import paramfilter as pf
 from benchmarks.answers import Answer
-from benchmarks.importance import summary, weighted_draws
+from benchmarks.importance import weighted_draws, weighted_summary
 from benchmarks.problems import PROBLEMS
 from benchmarks.references import METHODS, VOLATILITY_RANGE, width_of_level
 
@@ -97,7 +97,7 @@ def _answers(
             if name == CHAINED:
                 draws = weighted_draws(key, model, ys[:mark], centres, *VOLATILITY_RANGE, width_of_level)
                 centres = jax.random.choice(key, draws.z, (1000,), p=draws.weights)
-                answer = summary(model, draws)
+                answer = weighted_summary(model, draws)
             else:
                 answer = METHODS[name](model, ys[:mark], UNCHECKED)
             ordered = {part: {name: answer[part][name] for name in model.parameters.names} for part in ("mean", "sd")}

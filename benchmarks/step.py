@@ -7,7 +7,8 @@
 - age: a step at t = 10^6 over one at t = 10^2, and the memory that was taken in between.
 
 CPU time of one thread, the two in turn, medians of the ratios; each row is kept in `results/step.json`. Health figures
-and checks are in the library's time, not in the bare one's.
+and checks are in the library's time, not in the bare one's. That both compute one posterior is seen after the 200 steps
+of `one`; if they differ by half a posterior sd, there is no row.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
@@ -30,6 +32,7 @@ from benchmarks.beliefs import put_row
 KIND = ("measured", "belief", "particles", "series")
 NUM_ROUNDS = 9
 SERIES_PARTICLES = 256
+FAR = 0.5
 
 
 def filter_for(name: str, num_particles: int) -> tuple[pf.ParticleFilter, dict]:
@@ -70,42 +73,61 @@ class Carried:
         return self.state
 
 
+def row_of(measured: str, name: str, particles: int, series: int, ratio: np.ndarray | float, **figures) -> dict:
+    """Say what was compared and how it came out."""
+    kind = dict(zip(KIND, (measured, name, particles, series), strict=True))
+    return {**kind, "ratio": round(float(np.median(ratio)), 4), **figures}
+
+
+def medians(seconds: dict[str, np.ndarray], unit: Callable[[float], float]) -> dict[str, float]:
+    """Return the median times in another unit."""
+    return {label: round(unit(float(np.median(values))), 1) for label, values in seconds.items()}
+
+
+def difference(filter: pf.ParticleFilter, state: pf.FilterState, yardstick: bare.BareFilter, bare_state: Any) -> float:
+    """Return how far apart the posterior means are, in posterior sds, or refuse to compare."""
+    posterior = filter.posterior(state)
+    ((name, mean),) = posterior.mean().items()
+    theta, log_weights = yardstick.draws(bare_state, jax.random.key(4))
+    found = float((jax.nn.softmax(log_weights) @ theta - mean) / posterior.sd()[name])
+    if abs(found) > FAR:
+        raise SystemExit(f"bare and library differ by {found:.2f} posterior sds: they are not the same filter.")
+    return round(found, 2)
+
+
 def one_filter(name: str, num_particles: int) -> dict:
     """Compare many steps in one call."""
     filter, truth = filter_for(name, num_particles)
     num_steps = int(np.clip(2e5 / num_particles, 5, 100))
     ys = pf.simulate(jax.random.key(0), filter.model, truth, 200)[1]
-    start, bare_step = BARE[name](num_particles)
+    yardstick = BARE[name](num_particles)
 
-    runs, compile_seconds = {}, {}
+    runs, compile_seconds, ends = {}, {}, []
     for label, step, state in (
         ("library", filter.step, filter.init(jax.random.key(1))),  # with all that it says about itself
-        ("bare", lambda state, y: (bare_step(state, y), None), start),
+        ("bare", lambda state, y: (yardstick.step(state, y), None), yardstick.start),
     ):
         run = jax.jit(lambda state, ys, step=step: jax.lax.scan(step, state, ys), donate_argnums=0)
         began = time.process_time()
         state, _ = jax.block_until_ready(run(state, ys))
         compile_seconds[label] = round(time.process_time() - began, 1)
+        ends.append(jax.tree.map(jnp.copy, state))
         runs[label] = Carried(lambda state, ys, run=run: run(state, ys)[0], state, ys[:num_steps])
     seconds = in_turn(runs)
-    per_particle = {label: 1e9 * np.median(values) / num_steps / num_particles for label, values in seconds.items()}
-    return {
-        "measured": "one",
-        "belief": name,
-        "particles": num_particles,
-        "series": 1,
-        "ratio": round(float(np.median(seconds["library"] / seconds["bare"])), 3),
-        "nanoseconds_a_particle": {label: round(value, 1) for label, value in per_particle.items()},
-        "compile_and_200_steps_in_seconds": compile_seconds,
-    }
+    return row_of(
+        "one", name, num_particles, 1, seconds["library"] / seconds["bare"],
+        nanoseconds_a_particle=medians(seconds, lambda value: 1e9 * value / num_steps / num_particles),
+        compile_and_200_steps_in_seconds=compile_seconds,
+        difference_in_posterior_sds=difference(filter, ends[0], yardstick, ends[1]),
+    )  # fmt: skip
 
 
 def calls(name: str, num_particles: int) -> dict:
     """Compare one call a step."""
     filter, truth = filter_for(name, num_particles)
     ys = np.asarray(pf.simulate(jax.random.key(0), filter.model, truth, 200)[1])
-    start, bare_step = BARE[name](num_particles)
-    compiled = jax.jit(bare_step)
+    yardstick = BARE[name](num_particles)
+    compiled = jax.jit(yardstick.step)
 
     def stream(step, state):
         for y in ys:
@@ -113,46 +135,33 @@ def calls(name: str, num_particles: int) -> dict:
         return state
 
     library = lambda state: stream(lambda state, y: filter.step(state, y)[0], state)
-    states = {"library": filter.init(jax.random.key(1)), "bare": start}
     seconds = in_turn({
-        "library": Carried(library, states["library"]),
-        "bare": Carried(lambda state: stream(compiled, state), states["bare"]),
+        "library": Carried(library, filter.init(jax.random.key(1))),
+        "bare": Carried(lambda state: stream(compiled, state), yardstick.start),
     })  # fmt: skip
-    return {
-        "measured": "calls",
-        "belief": name,
-        "particles": num_particles,
-        "series": 1,
-        "ratio": round(float(np.median(seconds["library"] / seconds["bare"])), 3),
-        "microseconds_a_step": {
-            label: round(1e6 * float(np.median(values)) / len(ys), 1) for label, values in seconds.items()
-        },
-    }
+    return row_of(
+        "calls", name, num_particles, 1, seconds["library"] / seconds["bare"],
+        microseconds_a_step=medians(seconds, lambda value: 1e6 * value / len(ys)),
+    )  # fmt: skip
 
 
 def fleet_step(name: str, num_series: int) -> dict:
     """Compare a fleet's step with the bare one under `vmap`."""
     filter, _ = filter_for(name, SERIES_PARTICLES)
     fleet = pf.Fleet(filter)
-    start, bare_step = BARE[name](SERIES_PARTICLES)
+    yardstick = BARE[name](SERIES_PARTICLES)
     keys = jax.random.split(jax.random.key(2), num_series)
-    many = jax.vmap(lambda key: start._replace(key=key))(keys)
+    many = jax.vmap(lambda key: yardstick.start._replace(key=key))(keys)
     ys = np.asarray(jax.random.normal(jax.random.key(3), (num_series,)))
-    compiled = jax.jit(jax.vmap(bare_step), donate_argnums=0)
+    compiled = jax.jit(jax.vmap(yardstick.step), donate_argnums=0)
     seconds = in_turn({
         "library": Carried(lambda state: fleet.step(state, ys)[0], fleet.init(jax.random.key(0), range(num_series))),
         "bare": Carried(compiled, many, ys),
     })  # fmt: skip
-    return {
-        "measured": "fleet",
-        "belief": name,
-        "particles": SERIES_PARTICLES,
-        "series": num_series,
-        "ratio": round(float(np.median(seconds["library"] / seconds["bare"])), 3),
-        "series_steps_a_second": {
-            label: round(num_series / float(np.median(values))) for label, values in seconds.items()
-        },
-    }
+    return row_of(
+        "fleet", name, SERIES_PARTICLES, num_series, seconds["library"] / seconds["bare"],
+        series_steps_a_second=medians(seconds, lambda value: num_series / value),
+    )  # fmt: skip
 
 
 def sparse_update(name: str, num_series: int) -> dict:
@@ -176,16 +185,12 @@ def sparse_update(name: str, num_series: int) -> dict:
     both = in_turn({"both": update_then_step, "constant": Carried(lambda s: fleet.update(s, [1], [0.5])[0], alone)})
     update, constant = np.array(took[1:]), float(np.median(both["constant"]))
     step = both["both"] - update
-    return {
-        "measured": "sparse",
-        "belief": name,
-        "particles": SERIES_PARTICLES,
-        "series": num_series,
-        "rows": len(some),
-        "ratio": round(float(np.median(update / step)), 4),
-        "ratio_without_the_constant": round(float(np.median((update - constant) / step)), 4),
-        "constant_in_microseconds": round(1e6 * constant, 1),
-    }
+    return row_of(
+        "sparse", name, SERIES_PARTICLES, num_series, update / step,
+        rows=len(some),
+        ratio_without_the_constant=round(float(np.median((update - constant) / step)), 4),
+        constant_in_microseconds=round(1e6 * constant, 1),
+    )  # fmt: skip
 
 
 def age(name: str, num_particles: int = 100, late: int = 1_000_000) -> dict:
@@ -204,15 +209,11 @@ def age(name: str, num_particles: int = 100, late: int = 1_000_000) -> dict:
     some = ys[:1000]
     seconds = in_turn({"late": lambda: run(aged, some), "early": lambda: run(run(early, ys[:900]), some)})
     only = in_turn({"early": lambda: run(early, ys[:900])})["early"]
-    return {
-        "measured": "age",
-        "belief": name,
-        "particles": num_particles,
-        "series": 1,
-        "late": int(aged.time),
-        "ratio": round(float(np.median(seconds["late"]) / (np.median(seconds["early"]) - np.median(only))), 3),
-        "memory_grown_in_megabytes": round(grown / 1024, 1),
-    }
+    return row_of(
+        "age", name, num_particles, 1, seconds["late"] / (np.median(seconds["early"]) - np.median(only)),
+        late=int(aged.time),
+        memory_grown_in_megabytes=round(grown / 1024, 1),
+    )  # fmt: skip
 
 
 def main() -> None:

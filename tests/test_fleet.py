@@ -7,7 +7,8 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.fleet import BLOCK, Fleet
+from paramfilter.fleet import Fleet
+from paramfilter.fleet.blocks import BLOCK
 
 MODEL = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), r=0.5)
 FILTER = pf.storvik_filter(MODEL, 32)
@@ -18,6 +19,14 @@ YS = np.asarray(jax.random.normal(jax.random.key(1), (6, len(IDS))))
 
 def start(ids=IDS):
     return FLEET.init(jax.random.key(5), ids)
+
+
+def assert_same(one, other):
+    """Two states are the same to the last bit."""
+    for first, second in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        if jnp.issubdtype(first.dtype, jax.dtypes.prng_key):
+            first, second = jax.random.key_data(first), jax.random.key_data(second)
+        np.testing.assert_array_equal(first, second)
 
 
 def test_each_series_is_what_its_own_filter_would_be():
@@ -40,12 +49,7 @@ def test_a_series_does_not_depend_on_its_company():
         together, _ = FLEET.step(together, ys)
         others, _ = FLEET.update(others, [12, 3], [ys[4], ys[2]])
     for one in (3, 12):
-        for first, second in zip(
-            jax.tree.leaves(FLEET.one(together, one)), jax.tree.leaves(FLEET.one(others, one)), strict=True
-        ):
-            if jnp.issubdtype(first.dtype, jax.dtypes.prng_key):
-                first, second = jax.random.key_data(first), jax.random.key_data(second)
-            np.testing.assert_array_equal(first, second)
+        assert_same(FLEET.one(together, one), FLEET.one(others, one))
 
 
 def test_a_sparse_update_is_a_masked_step_and_compiles_once_a_bucket():
@@ -136,9 +140,64 @@ def test_a_series_is_the_same_to_the_last_bit_in_a_batch_of_any_size(filter):
                 np.testing.assert_array_equal(leaf, same)
 
 
+def test_a_fleet_can_be_waited_for():
+    state = start()
+    assert jax.block_until_ready(state) is not None
+    assert len(jax.tree.leaves(state)) == 1 + len(jax.tree.leaves(state.series))
+
+
 def test_spare_rows_are_not_seen():
     state = start()
     assert state.num_rows == BLOCK and len(FLEET.mean(state)["phi"]) == len(FLEET.sd(state)["phi"]) == len(IDS)
     state = FLEET.add(FLEET.drop(state, ["oslo"]), range(100, 100 + BLOCK))
     state, info = FLEET.step(state, np.zeros(len(IDS) - 1 + BLOCK))
     assert state.num_rows == 2 * BLOCK and len(info.ess) == len(state.ids) == len(IDS) - 1 + BLOCK
+
+
+def test_many_observations_in_one_call_are_what_step_by_step_gives_to_the_last_bit():
+    ys = np.asarray(jax.random.normal(jax.random.key(3), (len(IDS), 20)))
+    lengths = [20, 3, 0, 17, 20]
+    at_once, by_steps = FLEET.run(start(), ys, lengths), start()
+    for now in range(20):
+        by_steps, _ = FLEET.step(by_steps, ys[:, now], mask=now < np.array(lengths))
+    assert at_once.time.tolist() == by_steps.time.tolist() == lengths
+    for one in IDS:
+        assert_same(FLEET.one(at_once, one), FLEET.one(by_steps, one))
+
+
+def test_few_lengths_are_compiled():
+    FLEET._run.clear_cache()
+    for num_times in (2, 7, 16):
+        FLEET.run(start(), np.zeros((len(IDS), num_times)))
+    assert FLEET._run._cache_size() == 1
+
+
+@pytest.mark.parametrize("lengths", [[1, 2], [-1, 0, 0, 0, 0], [0, 0, 0, 0, 3]])
+def test_wrong_lengths_are_refused(lengths):
+    with pytest.raises(pf.DataError, match="between 0 and 2 for each of 5"):
+        FLEET.run(start(), np.zeros((len(IDS), 2)), lengths)
+
+
+def test_a_saved_fleet_goes_on_as_if_it_had_never_stopped(tmp_path):
+    state, _ = FLEET.step(start(), YS[0])
+    FLEET.save(tmp_path / "fleet.safetensors", state)
+    back = FLEET.restore(tmp_path / "fleet.safetensors")
+    assert back.ids == state.ids
+    back, state = FLEET.add(back, ["kyiv"]), FLEET.add(state, ["kyiv"])
+    (back, _), (state, _) = FLEET.step(back, [*YS[1], 0.5]), FLEET.step(state, [*YS[1], 0.5])
+    for one in state.ids:
+        assert_same(FLEET.one(back, one), FLEET.one(state, one))
+
+
+def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path):
+    state = start()
+    FLEET.save(tmp_path / "fleet.safetensors", state)
+    with pytest.raises(pf.CheckpointError, match=r"a fleet, not of a filter; read it with Fleet\.restore"):
+        pf.restore(tmp_path / "fleet.safetensors", FILTER)
+    pf.save(tmp_path / "one.safetensors", FLEET.one(state, 7))
+    with pytest.raises(pf.CheckpointError, match=r"a filter, not of a fleet; read it with paramfilter\.restore"):
+        FLEET.restore(tmp_path / "one.safetensors")
+    with pytest.raises(pf.CheckpointError, match="another filter"):
+        Fleet(pf.storvik_filter(MODEL, 16)).restore(tmp_path / "fleet.safetensors")
+    with pytest.raises(pf.DataError, match="numbers or texts"):
+        FLEET.save(tmp_path / "odd.safetensors", start([("a", 1)]))

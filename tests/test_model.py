@@ -14,3 +14,9 @@ def test_noises_of_moves_and_observations_are_independent():
     pairs = [(moves, errors), (moves[1:], moves[:-1]), (errors[1:], errors[:-1]), (moves[1:], errors[:-1])]
     for first, second in pairs:
         assert abs(np.corrcoef(first, second)[0, 1]) < 6 / np.sqrt(num_steps)  # false alarms: 2e-9 each
+
+
+def test_a_model_may_be_used_for_the_first_time_inside_a_compiled_function():
+    simulate = lambda key, model: pf.simulate(key, model, {"phi": 0.6}, 4)[1]
+    inside = jax.jit(lambda key: simulate(key, pf.models.linear_gaussian()))(jax.random.key(0))
+    np.testing.assert_allclose(inside, simulate(jax.random.key(0), pf.models.linear_gaussian()), rtol=1e-6)

@@ -228,8 +228,8 @@ MUTANTS = (
     Mutant(
         "a window that has moved keeps what was seen from the old one",
         "beliefs/chebyshev.py",
-        "(moved, look(moved, some_data))",
-        "(moved, replace(look(moved, some_data), terms=look(some, some_data).terms))",
+        "return moved, look(moved, data), num_moves + 1",
+        "return moved, replace(look(moved, data), terms=look(some, data).terms), num_moves + 1",
         ("beliefs/test_chebyshev.py",),
     ),
 )

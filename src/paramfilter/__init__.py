@@ -4,10 +4,19 @@ Online, Bayesian, at a cost per observation that does not grow with the length o
 """
 
 from paramfilter import beliefs, models, proposals, references, resampling, separability, theta_samplers
+from paramfilter.backfilling import BackfillReport, Columns, backfill, share_out
 from paramfilter.calibration import Calibration, calibrate
 from paramfilter.checkpoint import restore, save
 from paramfilter.diagnostics import Diagnosis, diagnose, explain
-from paramfilter.errors import BeliefError, CheckpointError, DataError, ModelError, ParamfilterError, ProposalError
+from paramfilter.errors import (
+    BeliefError,
+    CheckpointError,
+    DataError,
+    MissingExtraError,
+    ModelError,
+    ParamfilterError,
+    ProposalError,
+)
 from paramfilter.filters import (
     FilterState,
     ParticleFilter,
@@ -20,6 +29,7 @@ from paramfilter.filters import (
     storvik_filter,
 )
 from paramfilter.fleet import Fleet, FleetState
+from paramfilter.large import LargeFilter, LargeState
 from paramfilter.memory import BankState, MemoryBank
 from paramfilter.model import StateSpaceModel, simulate
 from paramfilter.outcome import Outcome
@@ -29,9 +39,11 @@ from paramfilter.warm_start import start_from_draws
 __version__ = "0.1.0"
 
 __all__ = [
+    "BackfillReport",
     "BankState",
     "BeliefError",
     "Calibration",
+    "Columns",
     "CheckpointError",
     "DataError",
     "Diagnosis",
@@ -40,7 +52,10 @@ __all__ = [
     "FleetState",
     "Forecast",
     "History",
+    "LargeFilter",
+    "LargeState",
     "MemoryBank",
+    "MissingExtraError",
     "ModelError",
     "Outcome",
     "ParamfilterError",
@@ -52,6 +67,7 @@ __all__ = [
     "StepInfo",
     "Summary",
     "assumed_parameter_filter",
+    "backfill",
     "beliefs",
     "calibrate",
     "diagnose",
@@ -66,6 +82,7 @@ __all__ = [
     "run",
     "save",
     "separability",
+    "share_out",
     "simulate",
     "sir_filter",
     "start_from_draws",

@@ -11,6 +11,7 @@ import contextlib
 import os
 import tempfile
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ from paramfilter.filters import FilterState, ParticleFilter, first_difference
 FORMAT = 1
 """Number of this layout; a reader refuses numbers it does not know."""
 
+FILTER, FLEET = "filter", "fleet"
+"""Kinds of checkpoints."""
+
+READERS = {FILTER: "read it with paramfilter.restore", FLEET: "read it with Fleet.restore"}
+
 
 def save(path: str | os.PathLike, state: FilterState) -> None:
     """Write a state to a file, atomically.
@@ -34,10 +40,7 @@ def save(path: str | os.PathLike, state: FilterState) -> None:
         path: Where to; by custom `something.safetensors`.
         state: The state.
     """
-    arrays = {name: np.asarray(_as_numpy(leaf), order="C") for name, leaf in _named_leaves(state)}
-    header = {"format": str(FORMAT), "key_impl": str(jax.random.key_impl(state.key)), "made_by": state.made_by}
-    header["checksum"] = str(_checksum(header, arrays))
-    _write_atomically(Path(path), serialise(arrays, header))
+    write(path, FILTER, state, {"key_impl": str(jax.random.key_impl(state.key)), "made_by": state.made_by})
 
 
 def restore(path: str | os.PathLike, filter: ParticleFilter) -> FilterState:
@@ -46,6 +49,47 @@ def restore(path: str | os.PathLike, filter: ParticleFilter) -> FilterState:
     Raises:
         CheckpointError: The file is damaged, of an unknown format, or of another filter; the text says which.
     """
+    saved = read(path, FILTER, filter)
+    return saved.fill(jax.eval_shape(filter.init, jax.random.key(0, impl=saved.header["key_impl"])))
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint as it was read: what it says of itself, and its arrays by name."""
+
+    path: str | os.PathLike
+    header: dict[str, str]
+    arrays: dict[str, np.ndarray]
+
+    def fill(self, template: Any) -> Any:
+        """Return a tree with the structure, shapes and types of a template, from the arrays."""
+        leaves = [self._as_jax(name, leaf) for name, leaf in _named_leaves(template)]
+        return jax.tree.unflatten(jax.tree.structure(template), leaves)
+
+    def _as_jax(self, name: str, template: Any) -> Any:
+        is_key = jnp.issubdtype(template.dtype, jax.dtypes.prng_key)
+        wanted = jax.eval_shape(jax.random.key_data, template) if is_key else template
+        saved = self.arrays.get(name)
+        if saved is None or saved.dtype != wanted.dtype or saved.shape != wanted.shape:
+            found = "nothing" if saved is None else f"{saved.dtype}{list(saved.shape)}"
+            raise CheckpointError(
+                f"{self.path} holds {found} for {name}; this filter needs {wanted.dtype}{list(wanted.shape)}. "
+                "If only the precision differs, set jax_enable_x64 as it was when the checkpoint was saved."
+            )
+        array = jnp.asarray(saved)
+        return jax.random.wrap_key_data(array, impl=self.header["key_impl"]) if is_key else array
+
+
+def write(path: str | os.PathLike, kind: str, tree: Any, header: dict[str, str]) -> None:
+    """Write any tree of arrays and keys to a file, atomically; `kind` says what it is."""
+    arrays = {name: np.asarray(_as_numpy(leaf), order="C") for name, leaf in _named_leaves(tree)}
+    header = {"format": str(FORMAT), "kind": kind, **header}
+    header["checksum"] = str(_checksum(header, arrays))
+    write_atomically(Path(path), serialise(arrays, header))
+
+
+def read(path: str | os.PathLike, kind: str, filter: ParticleFilter) -> Saved:
+    """Read a file of this kind that belongs to a filter, or say why not."""
     header, arrays = _read(Path(path))
     if header.get("format") != str(FORMAT):
         raise CheckpointError(
@@ -54,14 +98,16 @@ def restore(path: str | os.PathLike, filter: ParticleFilter) -> FilterState:
         )
     if header.pop("checksum", None) != str(_checksum(header, arrays)):
         raise CheckpointError(f"{path} is damaged: its checksum does not match. Go back to an earlier checkpoint.")
+    found = header.get("kind", FILTER)  # the first checkpoints did not say
+    if found != kind:
+        cure = READERS.get(found, "update paramfilter")
+        raise CheckpointError(f"{path} holds the state of a {found}, not of a {kind}; {cure}.")
     difference = first_difference(header["made_by"], filter.fingerprint)
     if difference is not None:
         raise CheckpointError(
             f"{path} belongs to another filter; {difference}. Build the filter as it was when the checkpoint was saved."
         )
-    template = jax.eval_shape(filter.init, jax.random.key(0, impl=header["key_impl"]))
-    leaves = [_as_jax(path, name, arrays, leaf, header["key_impl"]) for name, leaf in _named_leaves(template)]
-    return jax.tree.unflatten(jax.tree.structure(template), leaves)
+    return Saved(path, header, arrays)
 
 
 def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
@@ -73,19 +119,6 @@ def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
 def _as_numpy(leaf: Any) -> np.ndarray:
     is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
-
-
-def _as_jax(path: str | os.PathLike, name: str, arrays: dict[str, np.ndarray], template: Any, key_impl: str) -> Any:
-    if jnp.issubdtype(template.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(jnp.asarray(arrays[name]), impl=key_impl)
-    saved = arrays.get(name)
-    if saved is None or saved.dtype != template.dtype or saved.shape != template.shape:
-        found = "nothing" if saved is None else f"{saved.dtype}{list(saved.shape)}"
-        raise CheckpointError(
-            f"{path} holds {found} for {name}; this filter needs {template.dtype}{list(template.shape)}. "
-            "If only the precision differs, set jax_enable_x64 as it was when the checkpoint was saved."
-        )
-    return jnp.asarray(saved)
 
 
 def _checksum(header: dict[str, str], arrays: dict[str, np.ndarray]) -> int:
@@ -107,7 +140,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
         raise CheckpointError(f"{path} is not a readable checkpoint ({error}). Go back to an earlier one.") from error
 
 
-def _write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the place, sync, rename over it, and sync the directory."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -25,3 +25,7 @@ class CheckpointError(ParamfilterError):
 
 class ProposalError(ParamfilterError):
     """This kind of proposal does not fit this model."""
+
+
+class MissingExtraError(ParamfilterError, ImportError):
+    """A package that only some need is not installed."""

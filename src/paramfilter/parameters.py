@@ -62,7 +62,8 @@ class Parameters:
             return z, theta, scores
 
         try:
-            draws, thetas, scores = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(0), NUM_PRIOR_DRAWS))
+            with jax.ensure_compile_time_eval():  # a model may meet its first use inside a compiled function
+                draws, thetas, scores = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(0), NUM_PRIOR_DRAWS))
         except NotImplementedError as error:
             raise ModelError(f"the prior cannot be drawn from ({error}). {_cure(self.names[0])}") from error
         for name in self.names:

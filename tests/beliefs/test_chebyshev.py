@@ -93,7 +93,7 @@ def test_draws_of_two_parameters_are_correlated_as_the_belief_is():
     )
     belief, num_draws = Chebyshev().bind(model), 4000
     start = belief.start()
-    points = belief._node_points(start.window)
+    points = belief.points.at_nodes(start.window)
     values = (-0.5 * (jnp.sum(points, axis=1) - 0.5) ** 2).reshape(belief.num_nodes)
     draw = lambda key: belief.draw(key, None, replace(start, values=values), jnp.zeros(2)).z
     draws = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(5), num_draws))

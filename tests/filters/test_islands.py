@@ -8,7 +8,7 @@ import pytest
 
 import paramfilter as pf
 from paramfilter.filters.health import Lineage, forecast, predictive_rank
-from paramfilter.filters.islands import disagreement, normalise_within, resample_within
+from paramfilter.filters.islands import disagreement, island_moments, normalise_within, resample_within
 from paramfilter.outcome import Outcome
 from paramfilter.resampling import Systematic
 
@@ -78,19 +78,21 @@ def test_an_island_that_cannot_explain_is_put_back_and_flagged():
 def test_disagreement_is_one_for_like_islands_and_grows_with_their_distance():
     weights = jnp.full(4000, -jnp.log(4000.0))
     like = jax.random.normal(jax.random.key(5), (4000, 1))
-    assert float(disagreement(4, like, weights)[0]) == pytest.approx(1.0, abs=0.01)
+    assert float(disagreement(island_moments(4, like, weights))[0]) == pytest.approx(1.0, abs=0.01)
     apart = like + jnp.repeat(jnp.array([-1.0, 0.0, 0.0, 1.0]), 1000)[:, None]
     # Between islands the variance is 2/3, within it is 1.
-    assert float(disagreement(4, apart, weights)[0]) == pytest.approx(np.sqrt(5 / 3), abs=0.05)
-    assert np.isnan(disagreement(1, like, weights)[0])
+    assert float(disagreement(island_moments(4, apart, weights))[0]) == pytest.approx(np.sqrt(5 / 3), abs=0.05)
+    assert np.isnan(disagreement(island_moments(1, like, weights))[0])
 
 
 def test_what_chance_puts_between_islands_is_taken_off():
     """Two islands of two: their means, 0 and 1, are as far apart as the variance of two draws, 1/2, explains."""
     z, weights = jnp.array([[-1.0], [1.0], [0.0], [2.0]]), jnp.full(4, jnp.log(0.25))
-    assert float(disagreement(2, z, weights)[0]) == pytest.approx(1.0, abs=1e-6)
+    assert float(disagreement(island_moments(2, z, weights))[0]) == pytest.approx(1.0, abs=1e-6)
     # Four times as far apart, the variance between is 8 and 7.5 of it is no chance.
-    assert float(disagreement(2, z.at[2:].add(3.0), weights)[0]) == pytest.approx(np.sqrt(8.5), rel=1e-6)
+    assert float(disagreement(island_moments(2, z.at[2:].add(3.0), weights))[0]) == pytest.approx(
+        np.sqrt(8.5), rel=1e-6
+    )
 
 
 def test_lineage_counts_ancestors_at_marks():

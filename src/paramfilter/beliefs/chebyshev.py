@@ -32,21 +32,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from paramfilter.beliefs.accuracy import CheckPoints, error_over_bulk
+from paramfilter.beliefs.accuracy import error_over_bulk
 from paramfilter.beliefs.base import Belief, BoundBelief, Draw, LikelihoodBelief, Moments, scaled
 from paramfilter.beliefs.coordinates import coordinates_for
-from paramfilter.beliefs.window import DEPTH, Places, Window, plain_window, wanted_window
+from paramfilter.beliefs.window import DEPTH, Window, plain_window, wanted_window
+from paramfilter.beliefs.window_points import WindowPoints
 from paramfilter.errors import BeliefError
 from paramfilter.model import Datum, StateSpaceModel
 from paramfilter.outcome import Outcome
 from paramfilter.parameters import Parameters
 from paramfilter.polynomials import (
     along_axes,
-    chebyshev_points,
-    interpolation_matrix,
     interpolation_row,
-    midpoints,
 )
+from paramfilter.rarely import few_at_a_time
 from paramfilter.separability.dependence import ThetaFactors
 from paramfilter.theta_samplers import tabulate_values
 
@@ -55,14 +54,6 @@ DEFAULT_NODES = {1: 33, 2: 8}
 
 MANY_NODES = 16
 """With fewer points a coordinate windows stay plain."""
-
-GRID_POINTS = {1: 65, 2: 33}
-"""Points a coordinate for looking at a belief: its bulk, its integral, its distribution function."""
-
-CHECK_PLACES = {1: (-0.62, -0.4, -0.18, 0.03, 0.22, 0.42, 0.6), 2: (-0.4, 0.03, 0.37)}
-"""Where the approximation is checked, in window coordinates; moved to a point halfway between nodes if one is near."""
-
-NEAR = 0.12
 
 MAX_MOVES = 6
 """How often a window may move before it takes a datum in: each move narrows it up to tenfold."""
@@ -101,7 +92,9 @@ class Chebyshev(Belief):
         num_nodes = given if isinstance(given, tuple) else (given,) * dimension
         if len(num_nodes) != dimension or min(num_nodes) < 3:
             raise BeliefError(f"Chebyshev needs at least 3 nodes for each of {dimension} coordinates, got {given!r}.")
-        return BoundChebyshev(model, ThetaFactors(model), num_nodes, prior_hull(model.parameters), repr(self))
+        return BoundChebyshev(
+            model, ThetaFactors(model), WindowPoints(num_nodes), prior_hull(model.parameters), repr(self)
+        )
 
 
 @jax.tree_util.register_dataclass
@@ -132,13 +125,21 @@ class BoundChebyshev(LikelihoodBelief):
 
     model: StateSpaceModel
     factors: ThetaFactors
-    num_nodes: tuple[int, ...]
+    points: WindowPoints
     first_window: tuple[np.ndarray, np.ndarray]
     name: str
 
+    @property
+    def num_nodes(self) -> tuple[int, ...]:
+        """How many nodes each coordinate has."""
+        return self.points.num_nodes
+
     def start(self):
         return WindowedValues(
-            plain_window(*self.first_window), jnp.zeros(self.num_nodes), jnp.zeros(self._checks.size), jnp.zeros(())
+            plain_window(*self.first_window),
+            jnp.zeros(self.num_nodes),
+            jnp.zeros(self.points.checks.size),
+            jnp.zeros(()),
         )
 
     def faded(self, statistic, share):
@@ -168,14 +169,15 @@ class BoundChebyshev(LikelihoodBelief):
         log_density = self._on_grid(statistic)
         keys = jax.random.split(key, window.dimension)
         uniforms = [jax.random.uniform(k, dtype=previous.dtype) for k in keys]
+        grid = jnp.asarray(self.points.grid.u, previous.dtype)
         if window.dimension == 1:
-            first = tabulate_values(jnp.asarray(self._grid.u, previous.dtype), log_density)
+            first = tabulate_values(grid, log_density)
             u = first.invert(uniforms[0])[None]
         else:
             # The marginal of the first coordinate, then the second given the first.
-            first = tabulate_values(jnp.asarray(self._grid.u, previous.dtype), jax.nn.logsumexp(log_density, axis=1))
+            first = tabulate_values(grid, jax.nn.logsumexp(log_density, axis=1))
             u_first = first.invert(uniforms[0])
-            second = tabulate_values(jnp.asarray(self._grid.u, previous.dtype), self._slice(statistic, u_first))
+            second = tabulate_values(grid, self._slice(statistic, u_first))
             u = jnp.stack([u_first, second.invert(uniforms[1])])
         profiles = _over_others(self._with_prior(statistic))
         ends = jnp.stack([jnp.maximum(profile[0], profile[-1]) for profile in profiles])
@@ -185,20 +187,21 @@ class BoundChebyshev(LikelihoodBelief):
 
     def moments(self, shared, statistic, z):
         log_weights = jnp.ravel(self._on_grid(statistic))
-        return Moments.of_points(self.model.parameters, self._grid_points(statistic.window), log_weights)
+        return Moments.of_points(self.model.parameters, self.points.at_grid(statistic.window), log_weights)
 
     def log_prob(self, shared, statistic, z):
-        spacing = 2.0 / (self._num_grid_points - 1)
+        spacing = 2.0 / (len(self.points.grid.u) - 1)
         log_normaliser = self._log_mass(statistic) + statistic.window.dimension * jnp.log(spacing)
         u = statistic.window.to_u(z)
         inside = jnp.all(jnp.abs(u) <= 1)
-        return jnp.where(inside, self._at(self._with_prior(statistic), jnp.clip(u, -1, 1)) - log_normaliser, -jnp.inf)
+        log_density = self.points.interpolate(self._with_prior(statistic), jnp.clip(u, -1, 1))
+        return jnp.where(inside, log_density - log_normaliser, -jnp.inf)
 
     def approximation_error(self, shared, statistic):
         return jnp.hypot(self._error_at_checks(statistic), statistic.hidden)
 
     def _error_at_checks(self, statistic: WindowedValues) -> Float[Array, ""]:
-        return error_over_bulk(statistic.misses, self._at_checks(self._with_prior(statistic)))
+        return error_over_bulk(statistic.misses, self.points.interpolate_at_checks(self._with_prior(statistic)))
 
     def learn(self, statistic: WindowedValues, log_likelihood: Callable) -> WindowedValues:
         """Take a log likelihood in, on a window that resolves it."""
@@ -219,46 +222,40 @@ class BoundChebyshev(LikelihoodBelief):
         In most steps one window in a hundred has to move. A batch of those is moved at a time, until none is left: the
         others do not pay for it.
         """
-        num = len(statistics.hidden)
         look = jax.vmap(lambda candidate, datum: self._look(candidate, lambda z: log_likelihood(datum, z)))
         take_in = jax.vmap(
             lambda settled, terms, datum: self._take_in(settled, terms, lambda z: log_likelihood(datum, z))
         )
 
-        def are_unsettled(sights: _Sight, num_moves):
+        def are_unsettled(rows):
+            _, sights, num_moves = rows
             return sights.is_worth_moving & (num_moves < MAX_MOVES)
 
-        def move_some(carry):
-            candidates, sights, num_moves = carry
-            rows = jnp.flatnonzero(are_unsettled(sights, num_moves), size=max(num // MOVED_SHARE, 1), fill_value=num)
-            some, suits, some_data = jax.tree.map(
-                lambda leaf: leaf.at[rows].get(mode="clip"), (candidates, sights.suits, data)
-            )
-            moved = jax.vmap(self._moved)(some, suits)
-            put = lambda leaf, part: leaf.at[rows].set(part, mode="drop")
-            candidates, sights = jax.tree.map(put, (candidates, sights), (moved, look(moved, some_data)))
-            return candidates, sights, num_moves.at[rows].add(1, mode="drop")
+        def move(rows, data):
+            some, sights, num_moves = rows
+            moved = jax.vmap(self._moved)(some, sights.suits)
+            return moved, look(moved, data), num_moves + 1
 
-        start = (statistics, look(statistics, data), jnp.zeros(num, jnp.int32))
-        settled, sights, _ = jax.lax.while_loop(lambda carry: jnp.any(are_unsettled(*carry[1:])), move_some, start)
+        start = (statistics, look(statistics, data), jnp.zeros(len(statistics.hidden), jnp.int32))
+        settled, sights, _ = few_at_a_time(are_unsettled, move, start, data, share=MOVED_SHARE)
         return take_in(settled, sights.terms, data)
 
     def _look(self, candidate: WindowedValues, log_likelihood: Callable) -> _Sight:
         """Evaluate a datum at the window's points, and see which window the new belief wants."""
-        terms = jax.vmap(log_likelihood)(self._node_points(candidate.window)).reshape(self.num_nodes)
+        terms = jax.vmap(log_likelihood)(self.points.at_nodes(candidate.window)).reshape(self.num_nodes)
         # Straight lines take any low value for an impossible one; if all are impossible there is nothing to see.
         values = candidate.values + jnp.where(jnp.isfinite(terms), terms, IMPOSSIBLE)
         profiles = self._profiles(self._with_prior(replace(candidate, values=values)))
         suits, is_worth_moving = wanted_window(
-            candidate.window, self._grid, profiles, may_sharpen=min(self.num_nodes) >= MANY_NODES
+            candidate.window, self.points.grid, profiles, may_sharpen=min(self.num_nodes) >= MANY_NODES
         )
         return _Sight(terms, suits, is_worth_moving & (jnp.max(profiles) > 0.5 * IMPOSSIBLE))
 
     def _take_in(self, settled: WindowedValues, terms: Float[Array, "..."], log_likelihood: Callable) -> WindowedValues:
         """Add a datum's values at the window's points, and see what interpolation makes of it between them."""
         terms = _floored(terms)
-        interpolated = self._at_checks(terms)
-        exact = jax.vmap(log_likelihood)(self._check_points(settled.window))
+        interpolated = self.points.interpolate_at_checks(terms)
+        exact = jax.vmap(log_likelihood)(self.points.at_checks(settled.window))
         misses = settled.misses + interpolated - exact
         values = settled.values + terms
         # Constants cancel in every use; taking them out keeps the numbers small.
@@ -267,19 +264,19 @@ class BoundChebyshev(LikelihoodBelief):
     def _moved(self, statistic: WindowedValues, window: Window) -> WindowedValues:
         """Re-express a belief on another window."""
         old, dtype = statistic.window, statistic.misses.dtype
-        matrices = tuple(_transfer(size, old.axis(axis), window.axis(axis)) for axis, size in enumerate(self.num_nodes))
-        values = along_axes(matrices, statistic.values)
-        places = jnp.asarray(self._checks.places, dtype)
+        values = along_axes(self.points.transfers(old, window), statistic.values)
+        places = jnp.asarray(self.points.checks.places, dtype)
 
         def change(u):
             """What re-expressing did to the belief at an old check point, where the new window has it."""
             u_new = window.to_u(old.to_z(u))
-            moved = self._at(values, jnp.clip(u_new, -1, 1)) - self._at(statistic.values, u)
+            now, before = (values, jnp.clip(u_new, -1, 1)), (statistic.values, u)
+            moved = self.points.interpolate(*now) - self.points.interpolate(*before)
             return jnp.where(jnp.all(jnp.abs(u_new) <= 1), moved, 0.0)
 
         misses = statistic.misses + jax.vmap(change)(places)
         new_places = jax.vmap(lambda u: old.to_u(window.to_z(u)))(places)
-        moved = WindowedValues(window, values, self._checks.carry(misses, new_places), jnp.zeros((), dtype))
+        moved = WindowedValues(window, values, self.points.checks.carry(misses, new_places), jnp.zeros((), dtype))
         # Ripples between the old check points cannot be seen from the new ones; they flatten as the window narrows.
         before, after = self._error_at_checks(replace(statistic, misses=misses)), self._error_at_checks(moved)
         zoom = jnp.minimum(1.0, jnp.min(window.core / old.core))
@@ -288,7 +285,7 @@ class BoundChebyshev(LikelihoodBelief):
 
     def _with_prior(self, statistic: WindowedValues) -> Float[Array, "..."]:
         """Return the log density at the nodes."""
-        prior = jax.vmap(self.model.parameters.log_prior)(self._node_points(statistic.window))
+        prior = jax.vmap(self.model.parameters.log_prior)(self.points.at_nodes(statistic.window))
         # A minimum over values that are not in memory has them computed once more, one by one.
         prior = prior if self._is_prior_finite else _floored(prior)
         return statistic.values + prior.reshape(self.num_nodes)
@@ -303,85 +300,23 @@ class BoundChebyshev(LikelihoodBelief):
             return bool(jnp.all(jnp.isfinite(jax.vmap(self.model.parameters.log_prior)(jnp.asarray(points, float)))))
 
     def _profiles(self, values: Float[Array, "..."]) -> Float[Array, "param point"]:
-        return jnp.stack(_over_others(along_axes(self._lines_to_grid(values.dtype), values)))
-
-    def _lines_to_grid(self, dtype) -> tuple[Float[Array, "point node"], ...]:
-        """Return matrices for looking where a belief lies: straight lines between the nodes.
-
-        The polynomial through a peak that the nodes do not resolve ripples; the values at the nodes tell the truth.
-        """
-        lines = lambda nodes: np.stack([np.interp(self._grid.u, nodes.u, unit) for unit in np.eye(len(nodes.u))], 1)
-        return tuple(jnp.asarray(lines(nodes), dtype) for nodes in self._nodes)
+        return jnp.stack(_over_others(along_axes(self.points.lines_to_grid(values.dtype), values)))
 
     def _on_grid(self, statistic: WindowedValues) -> Float[Array, "..."]:
         """Return the log density in window coordinates on the grid, cut off where the polynomial is mere ripple."""
-        table = along_axes(self._to_grid(statistic.misses.dtype), self._with_prior(statistic))
+        table = along_axes(self.points.to_grid(statistic.misses.dtype), self._with_prior(statistic))
         table = jnp.maximum(table, jnp.max(table) - 2 * DEPTH)
         window = statistic.window
         for axis in range(window.dimension):
-            slope = window.log_slope_at(axis, self._grid)
+            slope = window.log_slope_at(axis, self.points.grid)
             table = table + jnp.expand_dims(slope, [other for other in range(window.dimension) if other != axis])
         return table
 
     def _slice(self, statistic: WindowedValues, u_first: Float[Array, ""]) -> Float[Array, " point"]:
         row = interpolation_row(self.num_nodes[0], u_first) @ self._with_prior(statistic)
-        grid = jnp.asarray(self._grid.u, row.dtype)
+        grid = jnp.asarray(self.points.grid.u, row.dtype)
         stretch = jax.vmap(lambda u: statistic.window.log_stretch(jnp.stack([u_first, u])))(grid)
-        return self._to_grid(row.dtype)[1] @ row + stretch
-
-    def _at(self, values: Float[Array, "..."], u: Float[Array, " param"]) -> Float[Array, ""]:
-        """Return the interpolant at one point."""
-        for axis, size in enumerate(self.num_nodes):
-            values = jnp.tensordot(interpolation_row(size, u[axis]), values, axes=(0, 0))
-        return values
-
-    def _at_checks(self, values: Float[Array, "..."]) -> Float[Array, " check"]:
-        """Return the interpolant at the check points."""
-        return jnp.asarray(self._check_rows, values.dtype) @ jnp.ravel(values)
-
-    def _node_points(self, window: Window) -> Float[Array, "node param"]:
-        return _product([window.at(axis, nodes) for axis, nodes in enumerate(self._nodes)])
-
-    def _grid_points(self, window: Window) -> Float[Array, "point param"]:
-        return _product([window.at(axis, self._grid) for axis in range(window.dimension)])
-
-    def _check_points(self, window: Window) -> Float[Array, "check param"]:
-        return jnp.stack([window.at(axis, places) for axis, places in enumerate(self._check_places)], axis=1)
-
-    def _to_grid(self, dtype) -> tuple[Float[Array, "point node"], ...]:
-        return tuple(interpolation_matrix(size, jnp.asarray(self._grid.u, dtype)) for size in self.num_nodes)
-
-    @property
-    def _num_grid_points(self) -> int:
-        return GRID_POINTS[len(self.num_nodes)]
-
-    @cached_property
-    def _grid(self) -> Places:
-        return Places(np.linspace(-1, 1, self._num_grid_points))
-
-    @cached_property
-    def _nodes(self) -> tuple[Places, ...]:
-        return tuple(Places(chebyshev_points(size)) for size in self.num_nodes)
-
-    @cached_property
-    def _checks(self) -> CheckPoints:
-        wanted = CHECK_PLACES[len(self.num_nodes)]
-        axes = [[_nearest(midpoints(size), place) for place in wanted] for size in self.num_nodes]
-        return CheckPoints(np.stack([np.ravel(axis) for axis in np.meshgrid(*axes, indexing="ij")], axis=1))
-
-    @cached_property
-    def _check_rows(self) -> np.ndarray:
-        """The weights of all nodes in the interpolant at each check point."""
-        places, rows = self._checks.places, np.ones((self._checks.size, 1))
-        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-            for axis, size in enumerate(self.num_nodes):
-                own = np.asarray(interpolation_matrix(size, jnp.asarray(places[:, axis])))
-                rows = (rows[:, :, None] * own[:, None, :]).reshape(len(places), -1)
-        return rows
-
-    @cached_property
-    def _check_places(self) -> tuple[Places, ...]:
-        return tuple(Places(column) for column in self._checks.places.T)
+        return self.points.to_grid(row.dtype)[1] @ row + stretch
 
 
 def prior_hull(parameters: Parameters, num_points: int = 513) -> tuple[np.ndarray, np.ndarray]:
@@ -398,11 +333,6 @@ def prior_hull(parameters: Parameters, num_points: int = 513) -> tuple[np.ndarra
     return low, high
 
 
-def _nearest(points: np.ndarray, place: float) -> float:
-    distances = np.abs(points - place)
-    return float(points[np.argmin(distances)]) if np.min(distances) < NEAR else place
-
-
 def _floored(terms: Float[Array, "..."]) -> Float[Array, "..."]:
     """Put impossible values somewhat below the possible ones; if none is possible, return NaN."""
     is_known = jnp.isfinite(terms)
@@ -410,28 +340,7 @@ def _floored(terms: Float[Array, "..."]) -> Float[Array, "..."]:
     return jnp.where(is_known, terms, jnp.where(jnp.any(is_known), lowest - BELOW, jnp.nan))
 
 
-def _product(axes: list[Float[Array, " _"]]) -> Float[Array, "point param"]:
-    """Return all points whose coordinates come from the axes, the last one running fastest."""
-    return jnp.stack([jnp.ravel(axis) for axis in jnp.meshgrid(*axes, indexing="ij")], axis=1)
-
-
 def _over_others(table: Float[Array, "..."]) -> list[Float[Array, " _"]]:
     """Return for each axis the largest value over all others."""
     axes = range(table.ndim)
     return [jnp.max(table, axis=tuple(axis for axis in axes if axis != keep)) for keep in axes]
-
-
-def _transfer(size: int, old: Window, new: Window) -> Float[Array, "node node"]:
-    """Return the matrix from values on one axis' window to values on another's; straight lines beyond the old one."""
-    inner = 0.9
-
-    def row(u):
-        z = new.to_z(u[None])
-        place = old.to_u(z)[0]
-        inside = jnp.clip(place, -1.0, 1.0)
-        end = jnp.sign(place)
-        at_end, before = interpolation_row(size, inside), interpolation_row(size, inner * end)
-        beyond = (z - old.to_z(end[None])) / (old.to_z(end[None]) - old.to_z(inner * end[None]))
-        return jnp.where(jnp.abs(place) > 1, at_end + beyond * (at_end - before), at_end)
-
-    return jax.vmap(row)(jnp.asarray(chebyshev_points(size), old.center.dtype))

@@ -4,7 +4,7 @@ from paramfilter.filters.fingerprint import first_difference
 from paramfilter.filters.loop import keep_where
 from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.particle_filter import ParticleFilter
-from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments
+from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments, pooled
 from paramfilter.filters.presets import (
     assumed_parameter_filter,
     choose_belief,
@@ -27,6 +27,7 @@ __all__ = [
     "first_difference",
     "keep_where",
     "mixture_moments",
+    "pooled",
     "sir_filter",
     "storvik_filter",
 ]

@@ -9,6 +9,8 @@ filter alone cannot see, is part of the posterior's spread, and an alarm (`disag
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
@@ -56,20 +58,34 @@ def members(of_island: Shaped[Array, " island"], num_particles: int) -> Shaped[A
     return jnp.repeat(of_island, num_particles // len(of_island), total_repeat_length=num_particles)
 
 
-def disagreement(
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class IslandMoments:
+    """What each island says about theta, and on how many particles that rests."""
+
+    mean: Float[Array, "island param"]
+    variance: Float[Array, "island param"]
+    size: Float[Array, " island"]
+
+
+def island_moments(
     num_islands: int, z: Float[Array, "particle param"], log_weights: Float[Array, " particle"]
-) -> Float[Array, " param"]:
+) -> IslandMoments:
+    """Return mean, variance and effective sample size of each island."""
+    weights = split(num_islands, log_weights)
+    means, variances = jax.vmap(weighted_mean_and_variance)(weights, split(num_islands, z))
+    return IslandMoments(means, variances, jax.vmap(effective_sample_size)(weights))
+
+
+def disagreement(islands: IslandMoments) -> Float[Array, " param"]:
     """Return the R-hat of each coordinate of theta: sd of the pool over the mean sd within islands; NaN for one island.
 
     What the finite number of draws adds to the variance between islands is taken off, so that islands which agree
     have an R-hat of 1 (Gelman and Rubin 1992, Statist. Sci. 7, for chains).
     """
-    if num_islands == 1:
-        return jnp.full(z.shape[1], jnp.nan, z.dtype)
-    weights = split(num_islands, log_weights)
-    means, variances = jax.vmap(weighted_mean_and_variance)(weights, split(num_islands, z))
-    sizes = jax.vmap(effective_sample_size)(weights)
-    within = jnp.mean(variances, axis=0)
-    chance = jnp.mean(variances / sizes[:, None], axis=0)
-    between = jnp.maximum(jnp.var(means, axis=0, ddof=1) - chance, 0.0)
-    return jnp.sqrt(1.0 + between / jnp.where(within > 0, within, jnp.finfo(z.dtype).tiny))
+    if len(islands.size) == 1:
+        return jnp.full_like(islands.mean[0], jnp.nan)
+    within = jnp.mean(islands.variance, axis=0)
+    chance = jnp.mean(islands.variance / islands.size[:, None], axis=0)
+    between = jnp.maximum(jnp.var(islands.mean, axis=0, ddof=1) - chance, 0.0)
+    return jnp.sqrt(1.0 + between / jnp.where(within > 0, within, jnp.finfo(within.dtype).tiny))

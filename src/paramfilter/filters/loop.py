@@ -32,14 +32,14 @@ from paramfilter.beliefs import ERROR_LIMIT, Blur
 from paramfilter.compensated import CompensatedSum
 from paramfilter.filters.backward import few_survive, is_time_to_mix, other_ancestors
 from paramfilter.filters.health import Lineage, forecast, predictive_rank
-from paramfilter.filters.islands import disagreement, members, normalise_within, resample_within
+from paramfilter.filters.islands import disagreement, island_moments, members, normalise_within, resample_within
 from paramfilter.filters.posterior import approximation_error
-from paramfilter.filters.rarely import rarely
 from paramfilter.filters.state import FilterState, StepInfo
 from paramfilter.gaussian import known_gaussian
 from paramfilter.model import Datum, strongly_typed
 from paramfilter.outcome import Outcome
 from paramfilter.proposals import Move
+from paramfilter.rarely import rarely
 from paramfilter.resampling import Resampled
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.weights import effective_sample_size, normalise
@@ -203,7 +203,7 @@ def next_state(
         resampled=resampled.happened & is_accepted,
         num_nan=num_nan,
         approximation_error=jnp.where(is_accepted, error, 0.0),
-        rhat=disagreement(num_islands, kept.z, kept.log_weights),
+        rhat=disagreement(island_moments(num_islands, kept.z, kept.log_weights)),
         num_ancestors=kept.lineage.num_ancestors(),
         pit=predictive_rank(key_rank, forecasts, given),
     )

@@ -77,14 +77,18 @@ class Posterior:
 
 
 def mixture_moments(filter: ParticleFilter, state: FilterState) -> Moments:
-    """Return mean and variance of the mixture: within beliefs, and between them."""
+    """Return mean and variance of the mixture of beliefs."""
     belief = filter.bound_belief
     shared, statistics = belief.regroup(state.shared, state.statistics, state.z, state.log_weights)
-    each = jax.vmap(belief.moments, in_axes=(None, 0, 0))(shared, statistics, state.z)
+    return pooled(state.log_weights, jax.vmap(belief.moments, in_axes=(None, 0, 0))(shared, statistics, state.z))
+
+
+def pooled(log_weights: Float[Array, " part"], each: Moments) -> Moments:
+    """Return mean and variance of a mixture from those of its parts: within them, and between them."""
     mean, variance = {}, {}
     for name in each.mean:
-        mean[name], between = weighted_mean_and_variance(state.log_weights, each.mean[name])
-        within, _ = weighted_mean_and_variance(state.log_weights, each.variance[name])
+        mean[name], between = weighted_mean_and_variance(log_weights, each.mean[name])
+        within, _ = weighted_mean_and_variance(log_weights, each.variance[name])
         variance[name] = within + between
     return Moments(mean, variance)
 

@@ -20,9 +20,9 @@ Over several devices the rows are shared out by a mesh, each device steps its ow
 from __future__ import annotations
 
 import functools
-import hashlib
+import os
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -30,59 +30,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Bool, Int, Shaped
+from jaxtyping import Array, Bool, Int
 
+from paramfilter import checkpoint
 from paramfilter.errors import DataError
-from paramfilter.filters import FilterState, ParticleFilter, StepInfo, keep_where, mixture_moments
+from paramfilter.filters import FilterState, ParticleFilter, StepInfo
+from paramfilter.fleet import blocks
+from paramfilter.fleet.blocks import BLOCK, bucket
+from paramfilter.fleet.state import FleetState, Ids, distinct, ids_of, keys_for, rows_of, text_of
 from paramfilter.model import strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation
-
-Ids = Sequence[Hashable] | np.ndarray
-"""Numbers or texts; also an array of them."""
-
-BLOCK = 16
-"""Series that are stepped side by side, block after block: what they need in between fits into a processor's cache, and
-there is no row left over that vector instructions would treat in another way."""
-
-BUCKET_FACTOR = 4
-"""A sparse batch is filled up to a block times the next power of this: few sizes, so few compiles."""
-
-
-@dataclass(frozen=True, eq=False)
-class FleetState:
-    """The states of all series, and which row belongs to whom.
-
-    Attributes:
-        series: One `FilterState` whose arrays have a leading axis of series, with spare rows at the end.
-        row_of: The row of each id, in the order of the rows.
-        key: From which the keys of new series come.
-    """
-
-    series: FilterState
-    row_of: dict[Hashable, int]
-    key: KeyArray
-
-    @property
-    def ids(self) -> tuple[Hashable, ...]:
-        """The id of each row."""
-        return tuple(self.row_of)
-
-    @property
-    def time(self) -> Int[Array, " series"]:
-        """How many observations each series has taken in."""
-        return self.series.time[: len(self.row_of)]
-
-    @property
-    def num_rows(self) -> int:
-        """Spare rows included."""
-        return len(self.series.time)
-
-    def rows(self, ids: tuple[Hashable, ...]) -> np.ndarray:
-        """Return the rows of some series."""
-        unknown = [one for one in ids if one not in self.row_of]
-        if unknown:
-            raise DataError(f"the fleet has no series {unknown[:5]!r}; use fleet.add for new ones.")
-        return np.array([self.row_of[one] for one in ids], np.int32)
 
 
 class Fleet:
@@ -101,36 +58,39 @@ class Fleet:
         self.filter = filter
         # Rows are picked by index now and then, which JAX only does on its own for axes of this type.
         self.mesh = mesh and Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,))
-        self._begin = jax.jit(self._on_each_device(functools.partial(_begin, filter)))
+        self._begin = self._compiled(blocks.begin)
         # A step gives its memory back: the state that goes in cannot be used again.
-        self._step: Any = jax.jit(self._on_each_device(functools.partial(_step, filter)), donate_argnums=0)
-        self._update: Any = jax.jit(self._on_each_device(functools.partial(_update, filter)), donate_argnums=0)
-        self._moments = jax.jit(self._on_each_device(functools.partial(_moments, filter)))
+        self._step = self._compiled(blocks.step, donate_argnums=0)
+        self._update = self._compiled(blocks.update, donate_argnums=0)
+        self._run = self._compiled(blocks.run, donate_argnums=0)
+        self._moments = self._compiled(blocks.moments)
 
-    def _on_each_device(self, function: Callable) -> Callable:
+    def _compiled(self, function: Callable, **options: Any) -> Any:
         """Let each device do its own rows: what comes in and goes out has a leading axis that they share out."""
-        if self.mesh is None:
-            return function
-        rows = PartitionSpec(self.mesh.axis_names[0])
-        return jax.shard_map(function, mesh=self.mesh, in_specs=rows, out_specs=rows, check_vma=False)
+        function = functools.partial(function, self.filter)
+        if self.mesh is not None:
+            rows = PartitionSpec(self.mesh.axis_names[0])
+            function = jax.shard_map(function, mesh=self.mesh, in_specs=rows, out_specs=rows, check_vma=False)
+        return jax.jit(function, **options)
 
     @property
     def num_devices(self) -> int:
         """How many devices share the series out."""
         return 1 if self.mesh is None else self.mesh.size
 
-    def init(self, key: KeyArray, ids: Ids, inputs: Inputs = None) -> FleetState:
+    def init(self, key: KeyArray, ids: Ids, inputs: Inputs = None, room: int = 0) -> FleetState:
         """Start a filter for each id; no data are seen.
 
         Args:
             key: A typed key, `jax.random.key(seed)`.
             ids: Numbers or texts, all different.
             inputs: What the model's `initial` is told, with a leading axis of series, or None.
+            room: Rows for at least so many series; fleets with as much room share their compiled functions.
         """
-        ids = _distinct(ids)
-        keys = _keys(key, ids + (None,) * (self._num_rows(len(ids)) - len(ids)))
+        ids = distinct(ids)
+        keys = keys_for(key, ids + (None,) * (self._num_rows(max(len(ids), room)) - len(ids)))
         keys, inputs = self._shared_out(keys), self._filled(strongly_typed(inputs), np.arange(len(ids)), len(keys))
-        return FleetState(self._begin(keys, inputs), _rows(ids), key)
+        return FleetState(self._begin(keys, inputs), rows_of(ids), key)
 
     def step(
         self,
@@ -165,34 +125,64 @@ class Fleet:
             ys: Observations in the order of `ids`.
             inputs: What the model is told, in the same order, or None.
         """
-        ids = _distinct(ids)
+        ids = distinct(ids)
         ys = self._observations(ys, len(ids))
         own = state.num_rows // self.num_devices
         devices, rows = np.divmod(state.rows(ids), own)
         # Each device has a bucket for its own rows. Rows beyond its last are read as the last one, and what is written
         # there is dropped.
-        size = _bucket(int(np.max(np.bincount(devices))))
+        size = bucket(int(np.max(np.bincount(devices))))
         places = devices * size + _count_before(devices)
         rows = self._filled(rows.astype(np.int32), places, self.num_devices * size, rest=own)
         given = self._filled((ys, strongly_typed(inputs)), places, self.num_devices * size)
         series, info = self._update(state.series, rows, *given)
         return replace(state, series=series), jax.tree.map(lambda leaf: _fetch(leaf)[places], info)
 
+    def run(
+        self,
+        state: FleetState,
+        ys: Observation,
+        lengths: Int[np.ndarray | Array, " series"] | Sequence[int] | None = None,
+        inputs: Inputs = None,
+    ) -> FleetState:
+        """Take in many observations of every series, in one call. `state` cannot be used again.
+
+        Args:
+            state: The state so far.
+            ys: Observations with leading axes (series, time); NaN where missing.
+            lengths: How many of them each series has; those after do not count. None for all.
+            inputs: What the model is told, with the same leading axes, or None.
+        """
+        num_series = len(state.row_of)
+        ys = self._observations(ys, num_series, ("series", "time"))
+        num_times = jax.tree.leaves(ys)[0].shape[1]
+        lengths = np.full(num_series, num_times, np.int32) if lengths is None else np.asarray(lengths, np.int32)
+        if lengths.shape != (num_series,) or np.any(lengths < 0) or np.any(lengths > num_times):
+            raise DataError(f"lengths must hold a number between 0 and {num_times} for each of {num_series} series.")
+        # Times are filled up as batches are, so that few lengths are compiled.
+        spare = [(0, 0), (0, bucket(num_times) - num_times)]
+        fill = lambda leaf: np.pad(np.asarray(leaf), spare + [(0, 0)] * (np.ndim(leaf) - 2))
+        given = jax.tree.map(fill, (ys, strongly_typed(inputs)))
+        given = self._filled((*given, lengths), np.arange(num_series), state.num_rows)
+        return replace(state, series=self._run(state.series, *given))
+
     def add(self, state: FleetState, ids: Ids, inputs: Inputs = None) -> FleetState:
         """Start a filter for each new id, at the end of the fleet."""
-        known = state.row_of.keys() & set(_distinct(ids))
+        known = state.row_of.keys() & set(distinct(ids))
         if known:
             raise DataError(f"the fleet has series {sorted(map(repr, known))[:5]} already.")
         new = self.init(state.key, ids, inputs)
         both = jax.tree.map(lambda old, more: jnp.concatenate([old, more]), state.series, new.series)
         rows = np.concatenate([np.arange(len(state.row_of)), state.num_rows + np.arange(len(new.row_of))])
-        return FleetState(self._arranged(both, rows), _rows(state.ids + new.ids), state.key)
+        return FleetState(self._arranged(both, rows), rows_of(state.ids + new.ids), state.key)
 
     def drop(self, state: FleetState, ids: Ids) -> FleetState:
         """Leave some series out; the others keep their order."""
-        gone = set(state.rows(_distinct(ids)).tolist())
+        gone = set(state.rows(distinct(ids)).tolist())
         kept = {one: row for one, row in state.row_of.items() if row not in gone}
-        return FleetState(self._arranged(state.series, np.array([*kept.values()], int)), _rows(tuple(kept)), state.key)
+        return FleetState(
+            self._arranged(state.series, np.array([*kept.values()], int)), rows_of(tuple(kept)), state.key
+        )
 
     def _arranged(self, series: FilterState, rows: np.ndarray) -> FilterState:
         """Take some rows of a fleet, in a new order, and add spare ones."""
@@ -209,8 +199,6 @@ class Fleet:
 
         def fill(leaf):
             leaf = np.asarray(leaf)
-            if len(leaf) == num_places and np.array_equal(places, np.arange(num_places)):
-                return self._shared_out(leaf)
             filled = np.full((num_places, *leaf.shape[1:]), rest, leaf.dtype)
             filled[places] = leaf
             return self._shared_out(filled)
@@ -232,6 +220,24 @@ class Fleet:
         row = state.rows((series_id,))[0]
         return jax.tree.map(lambda leaf: leaf[row], state.series)
 
+    def save(self, path: str | os.PathLike, state: FleetState) -> None:
+        """Write a fleet to a file, atomically; spare rows are left out."""
+        saved = {"series": jax.tree.map(lambda leaf: _first_rows(leaf, len(state.row_of)), state.series)}
+        header = {"ids": text_of(state.ids), "key_impl": str(jax.random.key_impl(state.key))}
+        checkpoint.write(path, checkpoint.FLEET, saved | {"key": state.key}, header | {"made_by": state.series.made_by})
+
+    def restore(self, path: str | os.PathLike) -> FleetState:
+        """Read a fleet back; it may have been saved by one with other devices.
+
+        Raises:
+            CheckpointError: The file is damaged, of an unknown format, or of another filter; the text says which.
+        """
+        saved = checkpoint.read(path, checkpoint.FLEET, self.filter)
+        ids, key = ids_of(saved.header["ids"]), jax.random.key(0, impl=saved.header["key_impl"])
+        template = {"series": jax.eval_shape(jax.vmap(self.filter.init), jax.random.split(key, len(ids))), "key": key}
+        found = saved.fill(template)
+        return FleetState(self._arranged(found["series"], np.arange(len(ids))), rows_of(ids), found["key"])
+
     def mean(self, state: FleetState) -> dict[str, Array]:
         """Return the posterior means of all series, by name, with a leading axis of series."""
         return _first(len(state.row_of), self._moments(state.series).mean)
@@ -240,70 +246,26 @@ class Fleet:
         """Return the posterior standard deviations of all series."""
         return _first(len(state.row_of), jax.tree.map(jnp.sqrt, self._moments(state.series).variance))
 
-    def _observations(self, ys: Observation, num_series: int) -> Observation:
+    def _observations(self, ys: Observation, num_series: int, leading: tuple[str, ...] = ("series",)) -> Observation:
         if jax.tree_util.treedef_is_leaf(jax.tree.structure(self.filter.shapes.y)):
             ys = jnp.asarray(ys, float)  # also from a list
-        ys = self.filter.as_observation(ys, leading=("series",))
+        ys = self.filter.as_observation(ys, leading=leading)
         lengths = {len(leaf) for leaf in jax.tree.leaves(ys)}
         if lengths != {num_series}:
             raise DataError(f"ys must hold one observation for each of {num_series} series; got {sorted(lengths)}.")
         return ys
 
 
-def _begin(filter: ParticleFilter, keys: Shaped[Array, " series"], inputs: Inputs) -> FilterState:
-    return _in_blocks(filter.init, keys, inputs)
-
-
-def _step(filter: ParticleFilter, series: FilterState, ys: Observation, inputs: Inputs, is_due: Bool[Array, " series"]):
-    new, info = _in_blocks(filter.step, series, ys, inputs)
-    return keep_where(is_due, new, series), info
-
-
-def _update(filter: ParticleFilter, series: FilterState, rows: Int[Array, " row"], ys: Observation, inputs: Inputs):
-    some = jax.tree.map(lambda leaf: leaf.at[rows].get(mode="clip"), series)
-    new, info = _in_blocks(filter.step, some, ys, inputs)
-    return jax.tree.map(lambda leaf, part: leaf.at[rows].set(part, mode="drop"), series, new), info
-
-
-def _in_blocks(function: Callable, *rows: Any) -> Any:
-    """Apply a function to each row: a block of them side by side, block after block."""
-    return jax.lax.map(lambda row: function(*row), rows, batch_size=BLOCK)
-
-
-def _moments(filter: ParticleFilter, series: FilterState) -> Any:
-    return _in_blocks(lambda state: mixture_moments(filter, state), series)
-
-
-def _rows(ids: tuple[Hashable, ...]) -> dict[Hashable, int]:
-    return {one: row for row, one in enumerate(ids)}
-
-
-def _keys(key: KeyArray, ids: tuple[Hashable, ...]) -> Shaped[Array, " series"]:
-    """Return a key for each series that depends on its id alone."""
-    digests = b"".join(hashlib.blake2b(_text(one).encode(), digest_size=8).digest() for one in ids)
-    numbers = jnp.asarray(np.frombuffer(digests, "<u4").reshape(-1, 2))
-    return jax.vmap(lambda pair: jax.random.fold_in(jax.random.fold_in(key, pair[0]), pair[1]))(numbers)
-
-
-def _text(one: Hashable) -> str:
-    """Return what an id is told by; numbers of numpy are the same as Python's."""
-    return repr(one.item() if isinstance(one, np.generic) else one)
-
-
-def _distinct(ids: Ids) -> tuple[Hashable, ...]:
-    """Return ids as a tuple, or refuse them."""
-    ids = tuple(ids.tolist() if isinstance(ids, np.ndarray) else ids)
-    if not ids:
-        raise DataError("a fleet or a batch needs at least one series.")
-    if len(set(ids)) != len(ids):
-        twice = next(one for place, one in enumerate(ids) if one in ids[:place])
-        raise DataError(f"the series {twice!r} is named twice; each has one row and one observation at a time.")
-    return ids
-
-
 def _first(num: int, tree: Any) -> Any:
     """Leave the spare rows out."""
     return jax.tree.map(lambda leaf: leaf if len(leaf) == num else leaf[:num], tree)
+
+
+def _first_rows(leaf: Any, num: int) -> Any:
+    """Return the first rows, also those that other processes hold."""
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(_first_rows(jax.random.key_data(leaf), num), impl=jax.random.key_impl(leaf))
+    return _fetch(leaf)[:num]
 
 
 def _fetch(leaf: Array) -> np.ndarray:
@@ -322,10 +284,3 @@ def _count_before(values: np.ndarray) -> np.ndarray:
     counts = np.empty_like(order)
     counts[order] = np.arange(len(values)) - starts
     return counts
-
-
-def _bucket(size: int) -> int:
-    bucket = BLOCK
-    while bucket < size:
-        bucket *= BUCKET_FACTOR
-    return bucket

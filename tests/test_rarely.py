@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paramfilter.filters.rarely import rarely
+from paramfilter.rarely import rarely
 
 counted = [0]
 

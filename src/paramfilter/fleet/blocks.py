@@ -1,0 +1,75 @@
+"""What is done to the rows of a fleet: a block of them side by side, block after block, each row by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jaxtyping import Array, Bool, Int, Shaped
+
+from paramfilter.beliefs import Moments
+from paramfilter.filters import FilterState, ParticleFilter, StepInfo, keep_where, mixture_moments
+from paramfilter.types import Inputs, Observation
+
+BLOCK = 16
+"""Series that are stepped side by side, block after block: what they need in between fits into a processor's cache, and
+there is no row left over that vector instructions would treat in another way."""
+
+BUCKET_FACTOR = 4
+"""A sparse batch is filled up to a block times the next power of this: few sizes, so few compiles."""
+
+
+def begin(filter: ParticleFilter, keys: Shaped[Array, " row"], inputs: Inputs) -> FilterState:
+    """Start a filter for each key."""
+    return in_blocks(filter.init, keys, inputs)
+
+
+def step(
+    filter: ParticleFilter, series: FilterState, ys: Observation, inputs: Inputs, is_due: Bool[Array, " row"]
+) -> tuple[FilterState, StepInfo]:
+    """Take in one observation of each row that is due."""
+    new, info = in_blocks(filter.step, series, ys, inputs)
+    return keep_where(is_due, new, series), info
+
+
+def update(
+    filter: ParticleFilter, series: FilterState, rows: Int[Array, " some"], ys: Observation, inputs: Inputs
+) -> tuple[FilterState, StepInfo]:
+    """Take in one observation of some rows; what is beyond the last row is dropped."""
+    some = jax.tree.map(lambda leaf: leaf.at[rows].get(mode="clip"), series)
+    new, info = in_blocks(filter.step, some, ys, inputs)
+    return jax.tree.map(lambda leaf, part: leaf.at[rows].set(part, mode="drop"), series, new), info
+
+
+def run(
+    filter: ParticleFilter, series: FilterState, ys: Observation, inputs: Inputs, lengths: Int[Array, " row"]
+) -> FilterState:
+    """Take in the first observations of each row, as many as its length."""
+
+    def go_through(state, ys, inputs, length):
+        def take_in(now, state):
+            y, inputs_now = jax.tree.map(lambda leaf: leaf[now], (ys, inputs))
+            return filter.step(state, y, inputs_now)[0]
+
+        return jax.lax.fori_loop(0, length, take_in, state)
+
+    return in_blocks(go_through, series, ys, inputs, lengths)
+
+
+def moments(filter: ParticleFilter, series: FilterState) -> Moments:
+    """Return mean and variance of each row's posterior."""
+    return in_blocks(lambda state: mixture_moments(filter, state), series)
+
+
+def in_blocks(function: Callable, *rows: Any) -> Any:
+    """Apply a function to each row."""
+    return jax.lax.map(lambda row: function(*row), rows, batch_size=BLOCK)
+
+
+def bucket(size: int) -> int:
+    """Return the size that so many rows are filled up to."""
+    filled = BLOCK
+    while filled < size:
+        filled *= BUCKET_FACTOR
+    return filled
