@@ -25,6 +25,8 @@ from paramfilter.filters import (
     StepInfo,
     assumed_parameter_filter,
     extended_parameter_filter,
+    liu_west_filter,
+    nested_particle_filter,
     sir_filter,
     storvik_filter,
 )
@@ -73,7 +75,9 @@ __all__ = [
     "diagnose",
     "explain",
     "extended_parameter_filter",
+    "liu_west_filter",
     "models",
+    "nested_particle_filter",
     "predict",
     "proposals",
     "references",

@@ -100,7 +100,7 @@ def test_a_grid_too_coarse_for_the_transition_says_so(ys):
 def test_the_particle_estimate_of_the_likelihood_is_unbiased(ys):
     num_repeats = 256
     with jax.enable_x64(True):
-        problem = problem_of(ar1(), ys[:20], None, None, reference="test")
+        problem = problem_of(ar1(), ys[:20], None, None)
         config = Particles(num_particles=1000, num_repeats=num_repeats)
         repeats = particle_answers(problem, config)(np.array([[0.6]])).repeats[:, 0]
     exact = scalar_system(0.6, 1.0, 0.25, 20).log_likelihood(np.asarray(ys[:20], np.float64))

@@ -8,6 +8,7 @@ from paramfilter.beliefs.conjugate import Conjugate
 from paramfilter.beliefs.cross_interpolation import CrossInterpolation
 from paramfilter.beliefs.forgetting import Forgetting
 from paramfilter.beliefs.moment_matched import MomentMatched
+from paramfilter.beliefs.moved_points import Jitter, ShrinkingKernel
 from paramfilter.beliefs.point_mass import PointMass
 from paramfilter.beliefs.taylor_of_log_density import TaylorOfLogDensity
 from paramfilter.beliefs.taylor_of_mean import TaylorOfMean
@@ -23,9 +24,11 @@ __all__ = [
     "CrossInterpolation",
     "Draw",
     "Forgetting",
+    "Jitter",
     "MomentMatched",
     "Moments",
     "PointMass",
+    "ShrinkingKernel",
     "TaylorOfLogDensity",
     "TaylorOfMean",
 ]

@@ -22,11 +22,13 @@ class PointMass(Belief):
 
     def bind(self, model: StateSpaceModel) -> BoundBelief:
         """Fit any model."""
-        return _BoundPointMass(model)
+        return BoundPointMass(model)
 
 
 @dataclass(frozen=True, eq=False)
-class _BoundPointMass(BoundBelief):
+class BoundPointMass(BoundBelief):
+    """One value for each particle, which is all there is to remember."""
+
     model: StateSpaceModel
     name: str = "PointMass"
 

@@ -9,6 +9,8 @@ from paramfilter.filters.presets import (
     assumed_parameter_filter,
     choose_belief,
     extended_parameter_filter,
+    liu_west_filter,
+    nested_particle_filter,
     sir_filter,
     storvik_filter,
 )
@@ -26,7 +28,9 @@ __all__ = [
     "extended_parameter_filter",
     "first_difference",
     "keep_where",
+    "liu_west_filter",
     "mixture_moments",
+    "nested_particle_filter",
     "pooled",
     "sir_filter",
     "storvik_filter",

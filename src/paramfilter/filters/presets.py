@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from paramfilter.beliefs import Belief, Chebyshev, Conjugate, CrossInterpolation, MomentMatched, PointMass
+from paramfilter.beliefs import (
+    Belief,
+    Chebyshev,
+    Conjugate,
+    CrossInterpolation,
+    Jitter,
+    MomentMatched,
+    PointMass,
+    ShrinkingKernel,
+)
 from paramfilter.errors import ProposalError
 from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.model import StateSpaceModel
-from paramfilter.proposals import Bootstrap, GaussianProduct, Guided, LookAhead, Proposal, has_jumps
+from paramfilter.proposals import (
+    Bootstrap,
+    CrowdMove,
+    GaussianProduct,
+    Guided,
+    LookAhead,
+    Proposal,
+    crowd_of,
+    has_jumps,
+)
 from paramfilter.resampling import Resampling, Systematic
 from paramfilter.separability.analyse import advice_for
 from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior
@@ -29,6 +47,40 @@ def sir_filter(
 ) -> ParticleFilter:
     """Make the plain particle filter on (x, theta), a yardstick: theta is never moved, so it collapses."""
     return ParticleFilter(model, num_particles, PointMass(), proposal, resampling)
+
+
+def liu_west_filter(
+    model: StateSpaceModel,
+    num_particles: int,
+    *,
+    discount: float = 0.98,
+    proposal: Proposal = Bootstrap(),
+    resampling: Resampling = Systematic(),
+) -> ParticleFilter:
+    """Make the filter of Liu and West, a yardstick: values of theta move by a kernel that keeps mean and covariance.
+
+    The most widely shipped method, and known to fail slowly: see `beliefs.ShrinkingKernel`.
+    """
+    return ParticleFilter(model, num_particles, ShrinkingKernel(discount), proposal, resampling)
+
+
+def nested_particle_filter(
+    model: StateSpaceModel,
+    num_particles: int,
+    *,
+    num_states: int | None = None,
+    resampling: Resampling = Systematic(),
+) -> ParticleFilter:
+    """Make the nested particle filter, for models of which one can only draw: each theta has a filter of its own.
+
+    Args:
+        model: The model.
+        num_particles: N values of theta, each of which moves by noise of N^-3/4 prior sds at every step.
+        num_states: M states for each of them; None for as many as there are values.
+        resampling: When and how particles are resampled.
+    """
+    crowd = crowd_of(model, num_particles if num_states is None else num_states)
+    return ParticleFilter(crowd, num_particles, Jitter(num_particles**-0.75), CrowdMove(), resampling)
 
 
 def storvik_filter(

@@ -2,8 +2,20 @@
 
 from paramfilter.proposals.base import BoundProposal, Move, Proposal
 from paramfilter.proposals.bootstrap import Bootstrap
+from paramfilter.proposals.crowd import CrowdMove, crowd_of
 from paramfilter.proposals.gaussian_product import GaussianProduct
 from paramfilter.proposals.guided import Guided, LookAhead
 from paramfilter.proposals.laplace_product import has_jumps
 
-__all__ = ["Bootstrap", "BoundProposal", "GaussianProduct", "Guided", "LookAhead", "Move", "Proposal", "has_jumps"]
+__all__ = [
+    "Bootstrap",
+    "BoundProposal",
+    "CrowdMove",
+    "GaussianProduct",
+    "Guided",
+    "LookAhead",
+    "Move",
+    "Proposal",
+    "crowd_of",
+    "has_jumps",
+]

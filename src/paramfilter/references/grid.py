@@ -33,7 +33,7 @@ from paramfilter.model import StateSpaceModel
 from paramfilter.references import theta_grid
 from paramfilter.references.particles import WINDOW_NATS, Particles, jackknife, particle_answers, smoothed
 from paramfilter.references.posterior import GridPosterior, change, posterior_on
-from paramfilter.references.problem import NodeAnswers, Problem, problem_of, remember_last
+from paramfilter.references.problem import NodeAnswers, Problem, problem_of, refuse_many_coordinates, remember_last
 from paramfilter.references.state_grid import GridFilter, Lattice, StateGrid, grid_filter_of, pilot_lattice
 from paramfilter.references.theta_grid import Coordinates, Frame
 from paramfilter.types import Inputs, Observation
@@ -72,8 +72,9 @@ def grid_posterior(
     Raises:
         ModelError: If there are more than two coordinates, or `StateGrid` meets a state that is not scalar.
     """
+    refuse_many_coordinates(model, "grid_posterior")
     with jax.enable_x64(True):
-        problem = problem_of(model, ys, inputs, initial_inputs, reference="grid_posterior")
+        problem = problem_of(model, ys, inputs, initial_inputs)
         coordinates = theta_grid.prior_coordinates(model.parameters)
         theta = _ThetaProblem(problem, coordinates, theta_grid.log_prior_of(model.parameters, coordinates))
         dimension = model.parameters.dimension

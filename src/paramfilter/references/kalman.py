@@ -41,7 +41,14 @@ from paramfilter.gaussian import Gaussian, gaussian_of
 from paramfilter.model import StateSpaceModel
 from paramfilter.references import theta_grid
 from paramfilter.references.posterior import GridPosterior, change, posterior_on
-from paramfilter.references.problem import NodeAnswers, Problem, flat_observations, problem_of, remember_last
+from paramfilter.references.problem import (
+    NodeAnswers,
+    Problem,
+    flat_observations,
+    problem_of,
+    refuse_many_coordinates,
+    remember_last,
+)
 from paramfilter.types import Inputs, Observation
 
 DEFAULT_NODES = {1: 129, 2: 65}
@@ -78,8 +85,9 @@ def kalman_grid(
     Raises:
         ModelError: If the model is not linear and Gaussian given theta, or has more than two coordinates.
     """
+    refuse_many_coordinates(model, "kalman_grid")
     with jax.enable_x64(True):
-        problem = problem_of(model, ys, inputs, initial_inputs, reference="kalman_grid")
+        problem = problem_of(model, ys, inputs, initial_inputs)
         _refuse_nonlinear(problem)
         dimension = model.parameters.dimension
         coordinates = theta_grid.prior_coordinates(model.parameters)

@@ -71,17 +71,19 @@ class NodeAnswers:
     excess: Float[np.ndarray, " node"] | None = None
 
 
-def problem_of(
-    model: StateSpaceModel, ys: Observation, inputs: Inputs, initial_inputs: Inputs, *, reference: str
-) -> Problem:
-    """Check model and data against each other, and convert the data to float64."""
+def refuse_many_coordinates(model: StateSpaceModel, reference: str) -> None:
+    """Refuse what a tensor grid of theta cannot hold."""
     dimension = model.parameters.dimension
     if dimension > MAX_COORDINATES:
         raise ModelError(
             f"{reference} integrates over one or two unconstrained coordinates; this prior has {dimension} "
             f"({', '.join(model.parameters.names)}). Fix all but two of them at known values inside the model, or "
-            "compare with a long MCMC run instead."
+            "compare with a long run of references.pmmh instead."
         )
+
+
+def problem_of(model: StateSpaceModel, ys: Observation, inputs: Inputs, initial_inputs: Inputs) -> Problem:
+    """Check model and data against each other, and convert the data to float64."""
     ys, inputs, initial_inputs = (in_float64(tree) for tree in (ys, inputs, initial_inputs))
     num_steps = _length("ys", ys)
     if inputs is not None and _length("inputs", inputs) != num_steps:

@@ -1,0 +1,115 @@
+"""Our own algorithms, asked as the rivals are: `python -m benchmarks.contest.ours_program < task.json`.
+
+Filters take the stream through one compiled loop that keeps nothing but the state, as the rivals' do with their history
+turned off. `default` is what a reader of the first page writes. Where the choice of belief prints that float32 is too
+coarse, its advice is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import paramfilter as pf
+from benchmarks.contest.rivals.task import Algorithm, Posterior, Task, each_table, serve
+from benchmarks.problems import CONTEST
+from paramfilter.separability.cross import FEW_PARAMETERS
+
+PAPER_LOOP = dict(
+    proposal=pf.proposals.Bootstrap(), resampling=pf.resampling.Multinomial(), num_islands=1, num_ancestors=1
+)
+PAPER_BELIEFS = {
+    "sin": pf.beliefs.TaylorOfMean(order=7),
+    "cauchy_ar1": pf.beliefs.TaylorOfLogDensity(order=10),
+    "star": pf.beliefs.TaylorOfMean(order=9),
+}
+
+FILTERS: dict[str, Callable[..., pf.ParticleFilter]] = {
+    "default": lambda name, model, num: pf.extended_parameter_filter(model, num),
+    "paper": lambda name, model, num: pf.extended_parameter_filter(
+        model, num, belief=PAPER_BELIEFS[name], **PAPER_LOOP
+    ),
+    "liu_west": lambda name, model, num: pf.liu_west_filter(model, num),
+    "sir": lambda name, model, num: pf.sir_filter(model, num),
+    "assumed": lambda name, model, num: pf.assumed_parameter_filter(model, num),
+    "storvik": lambda name, model, num: pf.storvik_filter(model, num),
+    "nested": lambda name, model, num: pf.nested_particle_filter(model, num),
+}
+
+
+def by_filter(kind: str, task: Task) -> Iterator[Posterior]:
+    """Yield what a filter believes at each time."""
+    is_coarse = CONTEST[task.problem].model().parameters.dimension > FEW_PARAMETERS
+    with jax.enable_x64(is_coarse and kind == "default"):
+        filter, run = filter_once(kind, task.problem, task.size["num_particles"])
+        stream = (jnp.asarray(task.ys, float), each_table(lambda table: jnp.asarray(table, float), task.inputs))
+        state, begin = filter.init(jax.random.key(task.seed)), 0
+        for end in task.times:
+            state, begin = run(state, stream, begin, end), end
+            posterior = filter.posterior(state)
+            yield Posterior(posterior.mean(), posterior.sd(), float(state.log_evidence))
+
+
+@cache
+def filter_once(kind: str, problem: str, num_particles: int):
+    """Return the filter and a compiled loop over a stretch of a stream."""
+    filter = FILTERS[kind](problem, CONTEST[problem].model(), num_particles)
+
+    def turn(stream, index, state):
+        y, inputs = jax.tree.map(lambda leaf: leaf[index], stream)
+        return filter.step(state, y, inputs)[0]
+
+    run = jax.jit(lambda state, stream, begin, end: jax.lax.fori_loop(begin, end, partial(turn, stream), state))
+    return filter, run
+
+
+def smc2(task: Task) -> Iterator[Posterior]:
+    """Yield what SMC^2 believes at each time, one observation after the other."""
+    sampler = smc2_once(task.problem, task.size["num_theta"], task.size["num_x"])
+    state = sampler.init(jax.random.key(task.seed))
+    for index in range(task.times[-1]):
+        inputs = each_table(lambda table, now=index: table[now], task.inputs)
+        state = sampler.step(state, task.ys[index], inputs)
+        if index + 1 in task.times:
+            found = sampler.posterior(state)
+            yield Posterior(found.mean(), found.sd(), found.log_evidence)
+
+
+@cache
+def smc2_once(problem: str, num_theta: int, num_x: int) -> pf.references.Smc2:
+    """Return a sampler that keeps what it has compiled."""
+    return pf.references.Smc2(CONTEST[problem].model(), num_theta, num_x)
+
+
+def pmmh(task: Task) -> Iterator[Posterior]:
+    """Yield the posterior of a chain of its own for each time; the first tenth is thrown away, as for the rivals."""
+    for time in task.times:
+        part = task.until(time)
+        num_warmup = task.size["num_iterations"] // 10
+        found = pf.references.pmmh(
+            jax.random.key(task.seed),
+            CONTEST[task.problem].model(),
+            part.ys,
+            part.inputs,
+            num_particles=task.size["num_x"],
+            num_warmup=num_warmup,
+            num_draws=task.size["num_iterations"] - num_warmup,
+            num_chains=1,
+        )
+        yield Posterior(found.mean(), found.sd())
+
+
+ALGORITHMS = {
+    **{kind: Algorithm(partial(by_filter, kind)) for kind in FILTERS},
+    "smc2": Algorithm(smc2),
+    "pmmh": Algorithm(pmmh, anew=True),
+}
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    serve(ALGORITHMS, giving_up=(pf.ParamfilterError,))

@@ -1,0 +1,122 @@
+"""What the contest has measured, a file for each problem, and how a row is judged.
+
+A row is one algorithm at one size: its answers on all data sets and seeds. Numbers are kept as they were said; errors
+are computed from them and from the references, so that a better reference needs no new run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from benchmarks.contest import references
+from benchmarks.problems import CONTEST
+
+RESULTS = Path(__file__).parent.parent / "results" / "contest"
+LOST = 1000.0
+"""The error of a run that ends in NaN, in sds."""
+GOOD_ENOUGH = 0.25
+"""The error that the headline asks for, in sds."""
+
+Row = dict[str, Any]
+
+
+def load(problem: str) -> list[Row]:
+    """Return the rows of a problem."""
+    path = RESULTS / f"{problem}.json"
+    return json.loads(path.read_text())["rows"] if path.exists() else []
+
+
+def find(rows: list[Row], library: str, algorithm: str, size: dict[str, int]) -> Row | None:
+    """Return the row of one algorithm at one size."""
+    wanted = (library, algorithm, size)
+    return next((row for row in rows if (row["library"], row["algorithm"], row["size"]) == wanted), None)
+
+
+def put(problem: str, row: Row) -> None:
+    """Write a row in place of the one that was there."""
+    others = [one for one in load(problem) if find([one], row["library"], row["algorithm"], row["size"]) is None]
+    content = {"problem": problem, "times": CONTEST[problem].times, "rows": [*others, row]}
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{problem}.json").write_text(json.dumps(content) + "\n")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one algorithm at one size did; arrays have an entry for each time.
+
+    Attributes:
+        error: Root mean square error of the mean, in sds of the reference.
+        log_sd_error: Root mean square of log(sd / reference sd); NaN without an sd.
+        cover: The reference's probability inside the central 90 % interval, on average; NaN without an sd.
+        cpu_seconds: For the whole stream, the median over runs.
+        spread: Least and largest CPU seconds.
+        peak_mb: Of memory.
+        num_runs: Behind all this.
+    """
+
+    error: np.ndarray
+    log_sd_error: np.ndarray
+    cover: np.ndarray
+    cpu_seconds: float
+    spread: tuple[float, float]
+    peak_mb: float
+    num_runs: int
+
+    @property
+    def reaches(self) -> bool:
+        """Whether the error at the end is small enough."""
+        return bool(self.error[-1] <= GOOD_ENOUGH)
+
+
+def judge(problem: str, row: Row) -> Verdict:
+    """Compare a row with the references; times without one are NaN."""
+    each = [np.array(list(_deviations(problem, run))) for run in row["runs"]]
+    deviations = np.concatenate(each, axis=1)  # time, run and parameter, (error, log ratio)
+    errors, ratios = deviations[..., 0], deviations[..., 1]
+    seconds = [run["cpu_seconds"] for run in row["runs"]]
+    return Verdict(
+        error=np.sqrt(np.mean(errors**2, axis=1)),
+        log_sd_error=np.sqrt(np.mean(ratios**2, axis=1)),
+        cover=np.mean(_cover(errors, np.exp(ratios)), axis=1),
+        cpu_seconds=float(np.median(seconds)),
+        spread=(min(seconds), max(seconds)),
+        peak_mb=max(run["peak_mb"] for run in row["runs"]),
+        num_runs=len(row["runs"]),
+    )
+
+
+def _deviations(problem: str, run: dict[str, Any]) -> Iterator[np.ndarray]:
+    """Yield for each time an array of (error of the mean, log ratio of sds), one row for each scalar parameter."""
+    known = references.load().get(problem, {}).get(str(run["data_set"]), {})
+    for place, time in enumerate(CONTEST[problem].times):
+        answer = known.get(str(time))
+        if answer is None or not answer["admitted"]:
+            size = sum(np.size(value) for value in run["mean"][-1].values())
+            yield np.full((size, 2), np.nan)
+            continue
+        mean, sd = run["mean"][place], run["sd"][place]
+        right, scale = _flat(answer["mean"], answer["mean"]), _flat(answer["sd"], answer["mean"])
+        said = _flat(mean, answer["mean"]) if set(mean) == set(answer["mean"]) else np.full_like(right, np.nan)
+        errors = np.nan_to_num((said - right) / scale, nan=LOST, posinf=LOST, neginf=LOST)
+        if sd is None or set(sd) != set(answer["mean"]):
+            ratios = np.full_like(errors, np.nan)
+        else:
+            ratios = np.log(np.maximum(_flat(sd, answer["mean"]), 1e-12) / scale)
+        yield np.stack([errors, ratios], axis=-1)
+
+
+def _flat(values: dict[str, Any], names: dict[str, Any]) -> np.ndarray:
+    return np.concatenate([np.ravel(np.asarray(values[name], float)) for name in names])
+
+
+def _cover(errors: np.ndarray, ratios: np.ndarray) -> np.ndarray:
+    """Return the mass of N(0, 1) within 1.645 sds `ratios` of `errors`."""
+    reach = ndtri(0.95) * ratios
+    return ndtr(errors + reach) - ndtr(errors - reach)

@@ -1,0 +1,108 @@
+"""One value of theta per particle, moved a little at every step: what the field had before beliefs.
+
+Both ways keep values from running out, and both pay for it. `ShrinkingKernel` draws from a kernel around each value,
+pulled towards the mean of all so that mean and covariance stay as they are; the shape of the posterior does not, and
+what is forgotten that way is never made up for. `Jitter` adds noise of a fixed size, so the posterior never gets
+narrower than that allows. Both are here to be compared with.
+
+J. Liu and M. West, Combined parameter and state estimation in simulation-based filtering, in: Sequential Monte Carlo
+methods in practice, 2001; D. Crisan and J. Miguez, Nested particle filters for online parameter estimation in
+discrete-time state-space Markov models, Bernoulli 24 (2018).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, no_outcome
+from paramfilter.beliefs.point_mass import BoundPointMass
+from paramfilter.beliefs.spread import MIN_SPREAD, Spread, spread_of
+from paramfilter.errors import BeliefError
+from paramfilter.model import StateSpaceModel
+
+
+@dataclass(frozen=True)
+class ShrinkingKernel(Belief):
+    """Liu and West's kernel: z becomes a z + (1 - a) mean + h L noise, where L L^T is the covariance of all values.
+
+    Args:
+        discount: Delta, between 1/3 and 1; a = (3 delta - 1) / (2 delta) and h^2 = 1 - a^2. Liu and West recommend 0.95
+            to 0.99.
+    """
+
+    discount: float = 0.98
+
+    def __post_init__(self):
+        if not 1 / 3 < self.discount < 1:
+            raise BeliefError(f"discount must lie between 1/3 and 1, got {self.discount}; 0.98 is usual.")
+
+    def bind(self, model: StateSpaceModel) -> BoundBelief:
+        """Fit any model."""
+        keep = (3 * self.discount - 1) / (2 * self.discount)
+        return _BoundShrinkingKernel(model, f"ShrinkingKernel({self.discount})", keep)
+
+
+@dataclass(frozen=True)
+class Jitter(Belief):
+    """Noise of a fixed size: z becomes z + sd * (sd of the prior) * noise.
+
+    Args:
+        sd: Of the noise of one step, in sds of the prior in unconstrained coordinates.
+    """
+
+    sd: float
+
+    def __post_init__(self):
+        if not self.sd > 0:
+            raise BeliefError(f"sd must be positive, got {self.sd}; N ** -0.75 for N particles is usual.")
+
+    def bind(self, model: StateSpaceModel) -> BoundBelief:
+        """Fit any model."""
+        return _BoundJitter(model, f"Jitter({self.sd})", self.sd)
+
+
+class _MovedPoint(BoundPointMass):
+    """A point that is drawn anew around where it was."""
+
+    @cached_property
+    def prior_sd(self) -> np.ndarray:
+        """The prior's sd of each unconstrained coordinate."""
+        return np.std(self.model.parameters.prior_draws, axis=0)
+
+    def kernel(self, shared: Any, z: Float[Array, " param"]) -> Spread:
+        """Return where a value at z may go."""
+        raise NotImplementedError
+
+    def draw(self, key, shared, statistic, previous):
+        noise = jax.random.normal(key, previous.shape, previous.dtype)
+        return Draw(self.kernel(shared, previous).from_standard(noise), no_outcome())
+
+
+@dataclass(frozen=True, eq=False)
+class _BoundShrinkingKernel(_MovedPoint):
+    keep: float = 1.0
+
+    def start_shared(self, z):
+        return spread_of(z, jnp.zeros(len(z), z.dtype), MIN_SPREAD * self.prior_sd)
+
+    def regroup(self, shared, statistics, z, log_weights):
+        return spread_of(z, log_weights, MIN_SPREAD * self.prior_sd), statistics
+
+    def kernel(self, shared, z):
+        bandwidth = (1 - self.keep**2) ** 0.5
+        return Spread(self.keep * z + (1 - self.keep) * shared.mean, bandwidth * shared.factor)
+
+
+@dataclass(frozen=True, eq=False)
+class _BoundJitter(_MovedPoint):
+    sd: float = 0.0
+
+    def kernel(self, shared, z):
+        return Spread(z, jnp.diag(jnp.asarray(self.sd * self.prior_sd, z.dtype)))

@@ -1,0 +1,112 @@
+"""A crowd of states in place of one: each particle runs a small bootstrap filter of its own for its theta.
+
+`crowd_of(model, size)` makes a model whose state is `size` states of the given one, and `CrowdMove` moves them all,
+weighs the particle by the mean of their likelihoods, and resamples within the crowd. With a `Jitter` of theta this is
+the nested particle filter of Crisan and Miguez (2018): nothing is asked of the model but draws and an observation
+density, at the price of N x M states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from paramfilter.errors import ModelError, ProposalError
+from paramfilter.model import StateSpaceModel, strongly_typed
+from paramfilter.proposals.base import BoundProposal, Move, Proposal
+from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
+from paramfilter.weights import choose_by_weight, normalise
+
+
+@dataclass(frozen=True)
+class _Law:
+    """Anything that can be drawn and scored counts as a distribution."""
+
+    sample: Callable[[KeyArray], Any]
+    log_prob: Callable[[Any], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class CrowdModel(StateSpaceModel):
+    """A model whose state is a crowd of states of another, with a leading axis of members."""
+
+    member: StateSpaceModel | None = None
+
+
+def crowd_of(model: StateSpaceModel, size: int) -> CrowdModel:
+    """Make the model of a crowd: its members move independently, and one of them, at random, is observed."""
+    if not isinstance(size, int) or size < 2:
+        raise ModelError(f"a crowd needs at least 2 states, got {size!r}.")
+
+    def each(one: Callable, *crowds: State) -> Any:
+        return jax.vmap(one)(*crowds)
+
+    def keys(key: KeyArray) -> Array:
+        return jax.random.split(key, size)
+
+    def initial(theta: Theta, inputs: Inputs) -> _Law:
+        return _Law(
+            lambda key: each(lambda one: strongly_typed(model.sample_initial(one, theta, inputs)), keys(key)),
+            lambda xs: jnp.sum(each(lambda x: model.initial_log_prob(theta, x, inputs), xs)),
+        )
+
+    def transition(theta: Theta, xs: State, inputs: Inputs) -> _Law:
+        move = lambda one, x: strongly_typed(model.sample_transition(one, theta, x, inputs))
+        score = lambda x_prev, x: model.transition_log_prob(theta, x_prev, x, inputs)
+        return _Law(lambda key: each(move, keys(key), xs), lambda new: jnp.sum(each(score, xs, new)))
+
+    def observation(theta: Theta, xs: State, inputs: Inputs) -> _Law:
+        def draw(key):
+            key_choose, key_observe = jax.random.split(key)
+            chosen = jax.random.randint(key_choose, (), 0, size)
+            x = jax.tree.map(lambda leaf: leaf[chosen], xs)
+            y = model.sample_observation(key_observe, theta, x, inputs)
+            if len(jax.tree.leaves(y)) != 1:
+                raise ModelError("a crowd can be observed through one array only, not through a tree of them.")
+            return y
+
+        return _Law(draw, lambda y: _log_mean(each(lambda x: model.observation_log_prob(theta, x, y, inputs), xs)))
+
+    return CrowdModel(
+        prior=model.prior,
+        initial=initial,
+        transition=transition,
+        observation=observation,
+        name=f"{model.name}, {size} states a particle",
+        example_inputs=model.example_inputs,
+        member=model,
+    )
+
+
+def _log_mean(values: Float[Array, " member"]) -> Float[Array, ""]:
+    return normalise(values)[1] - jnp.log(jnp.asarray(len(values), values.dtype))
+
+
+@dataclass(frozen=True)
+class CrowdMove(Proposal):
+    """Move all members by the transition, weigh the crowd by their mean likelihood, resample among them."""
+
+    def bind(self, model: StateSpaceModel) -> BoundProposal:
+        """Fit a model made by `crowd_of`."""
+        if not isinstance(model, CrowdModel) or model.member is None:
+            raise ProposalError("CrowdMove moves crowds: make the model with proposals.crowd_of(model, size).")
+        return _BoundCrowdMove(model, model.member)
+
+
+@dataclass(frozen=True, eq=False)
+class _BoundCrowdMove(BoundProposal):
+    model: StateSpaceModel
+    member: StateSpaceModel
+
+    def propose(self, key: KeyArray, plan: Any, theta: Theta, x_prev: State, y: Observation, inputs: Inputs) -> Move:
+        key_move, key_choose = jax.random.split(key)
+        moved = self.model.sample_transition(key_move, theta, x_prev, inputs)
+        scores = jax.vmap(lambda x: self.member.observation_log_prob(theta, x, y, inputs))(moved)
+        weights, _ = normalise(scores)
+        chosen = choose_by_weight(key_choose, weights, len(weights))
+        return Move(jax.tree.map(lambda leaf: leaf[chosen], moved), _log_mean(scores))
