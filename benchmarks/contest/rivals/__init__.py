@@ -1,1 +1,1 @@
-"""Programs of the contest's rivals: each runs in its library's own environment, one JSON task in, one JSON answer out."""
+"""The programs of the contest's rivals: each in its library's environment, one JSON task in, one JSON answer out."""

@@ -23,7 +23,7 @@ class Cauchy(dists.LocScaleDist):
     """The Cauchy law, which `particles` lacks."""
 
     def rvs(self, size=None):
-        return self.loc + self.scale * random.standard_cauchy(size)
+        return self.loc + self.scale * random.standard_cauchy(size)  # noqa: NPY002
 
     def logpdf(self, x):
         return -np.log(np.pi * self.scale) - np.log1p(((x - self.loc) / self.scale) ** 2)

@@ -25,7 +25,7 @@ SHARE_DISCARDED = 0.1
 
 def smc2(task: Task):
     """Yield the posteriors of one run; `num_theta` particles, of which a tenth survives a resampling."""
-    random.seed(task.seed)
+    random.seed(task.seed)  # noqa: NPY002
     ssm, prior = model_for(task.problem, task.ys, task.inputs)
     outer = smc_samplers.SMC2(
         ssm_cls=ssm,
@@ -50,7 +50,7 @@ def pmmh(task: Task):
 
 def one_chain(task: Task) -> Posterior:
     """Run PMMH on all of the data."""
-    random.seed(task.seed)
+    random.seed(task.seed)  # noqa: NPY002
     ssm, prior = model_for(task.problem, task.ys, task.inputs)
     draws = smc_samplers.view_2d_array(prior.rvs(size=NUM_PRIOR_DRAWS))
     chain = mcmc.PMMH(
@@ -68,7 +68,7 @@ def one_chain(task: Task) -> Posterior:
 
 def densities(task: Task):
     """Yield draws of the model with their log densities, for a comparison with paramfilter's."""
-    random.seed(task.seed)
+    random.seed(task.seed)  # noqa: NPY002
     ssm, prior = model_for(task.problem, task.ys, task.inputs)
     thetas = prior.rvs(size=task.size["num_draws"])
     found = {"prior": prior.logpdf(thetas), "x_prev": [], "x": [], "y": [], "transition": [], "observation": []}

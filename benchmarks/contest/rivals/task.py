@@ -12,7 +12,7 @@ An answer on stdout, with one entry of each list for each time:
 
 The whole job is done twice, or as often as "repeats" says. `cpu_seconds` is the last one's process time: from nothing
 to the last of the times. An algorithm that begins anew for each time counts for its last time only. A run that its
-library gives up has an "error" and NaN for what it could not say.
+library gives up has an "error" and NaN for what it could not say. A task with "seeds", a list, gets a list of answers.
 """
 
 from __future__ import annotations
@@ -80,6 +80,12 @@ def moments(draws: dict[str, np.ndarray], weights: np.ndarray | None = None, log
 def serve(algorithms: dict[str, Algorithm], giving_up: tuple[type[Exception], ...] = ()) -> None:
     """Answer the task on stdin; an exception in `giving_up` is the library's way to say that a run has failed."""
     said = json.load(sys.stdin)
+    answers = [answer(said | {"seed": seed}, algorithms, giving_up) for seed in said.get("seeds", [said.get("seed")])]
+    json.dump(answers if "seeds" in said else answers[0], sys.stdout)
+
+
+def answer(said: dict[str, Any], algorithms: dict[str, Algorithm], giving_up) -> dict[str, Any]:
+    """Do one task as often as it says."""
     task = Task(
         problem=said["problem"],
         ys=np.array(said["ys"], float),
@@ -92,7 +98,7 @@ def serve(algorithms: dict[str, Algorithm], giving_up: tuple[type[Exception], ..
     algorithm = algorithms[task.algorithm]
     runs = [timed(algorithm, task, giving_up) for _ in range(said.get("repeats", 2))]
     posteriors, seconds, error = runs[-1]
-    answer = {
+    return {
         "mean": [plain(one.mean) for one in posteriors],
         "sd": [plain(one.sd) for one in posteriors],
         "log_evidence": [None if one.log_evidence is None else float(one.log_evidence) for one in posteriors],
@@ -102,7 +108,6 @@ def serve(algorithms: dict[str, Algorithm], giving_up: tuple[type[Exception], ..
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "error": error,
     }
-    json.dump(answer, sys.stdout)
 
 
 def timed(algorithm: Algorithm, task: Task, giving_up) -> tuple[list[Posterior], list[float], str | None]:
