@@ -20,6 +20,7 @@ import numpy as np
 import paramfilter as pf
 from benchmarks.contest.rivals.models import model_of
 from benchmarks.contest.rivals.running import answer, task_of
+from benchmarks.problems import CONTEST, PROBLEMS, inputs_of
 
 NUM_STEPS = 40
 SEEDS = list(range(8))
@@ -41,36 +42,27 @@ CHECKS = {
         "if2": {"num_iterations": 100, "num_x": 3000},
     },
 }
-PROBLEMS_OF_PARTICLES = (
-    "sin",
-    "cauchy_ar1",
-    "star",
-    "ar1",
-    "stochastic_volatility",
-    "nutria",
-    "smooth_transition",
-    "multispecies",
-)
 
 
 def check_densities() -> None:
     """Print the worst difference between the two ways to write each model."""
-    for problem in PROBLEMS_OF_PARTICLES:
-        task = task_of(problem, [0.0], [1], "densities", {"num_draws": 200}, seed=0, repeats=1)
+    for problem in (PROBLEMS | CONTEST).values():
+        inputs = inputs_of(problem)
+        task = task_of(problem.name, [0.0], [1], "densities", {"num_draws": 200}, inputs, seed=0, repeats=1)
         found = answer("particles", task)["mean"][0]
         with jax.enable_x64(True):
             theirs = np.array([found["prior"], found["transition"], found["observation"]])
-            print(f"{problem:24s} {np.max(np.abs(theirs - our_densities(problem, found))):.1e}", flush=True)
+            ours = our_densities(problem.model(), found, jax.tree.map(lambda table: table[0], inputs))
+            print(f"{problem.name:24s} {np.max(np.abs(theirs - ours)):.1e}", flush=True)
 
 
-def our_densities(problem: str, found: dict) -> np.ndarray:
+def our_densities(model: pf.StateSpaceModel, found: dict, inputs) -> np.ndarray:
     """Return paramfilter's log densities at the draws of `particles`."""
-    model = model_of(problem)
 
     def densities(theta, x_prev, x, y):
         prior = sum(jnp.sum(law.log_prob(theta[name])) for name, law in model.prior.items())
-        transition = model.transition_log_prob(theta, x_prev, x, None)
-        return jnp.stack([prior, transition, model.observation_log_prob(theta, x, y, None)])
+        transition = model.transition_log_prob(theta, x_prev, x, inputs)
+        return jnp.stack([prior, transition, model.observation_log_prob(theta, x, y, inputs)])
 
     theta = {name: jnp.asarray(found["theta:" + name]) for name in model.prior}
     return np.asarray(jax.vmap(densities)(theta, *(jnp.asarray(found[name]) for name in ("x_prev", "x", "y")))).T

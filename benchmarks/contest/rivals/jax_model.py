@@ -17,7 +17,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from benchmarks.contest.rivals.models import model_of
-from benchmarks.contest.rivals.task import Posterior, Task, moments
+from benchmarks.contest.rivals.task import Posterior, Task, each_table, moments
 from paramfilter.distributions import components, is_distribution
 from paramfilter.model import StateSpaceModel
 
@@ -28,7 +28,7 @@ class FlatModel:
 
     Args:
         model: What it is made from.
-        inputs: A table for each name, with a row for each observation, or None.
+        inputs: A table with a row for each observation, a dict of them, or None.
     """
 
     model: StateSpaceModel
@@ -104,15 +104,14 @@ class FlatModel:
 
 def flat_model(task: Task) -> FlatModel:
     """Return the model of a task with its inputs."""
-    inputs = None if task.inputs is None else {name: jnp.asarray(one) for name, one in task.inputs.items()}
-    return FlatModel(model_of(task.problem), inputs)
+    return FlatModel(model_of(task.problem), each_table(lambda table: jnp.asarray(table, float), task.inputs))
 
 
 def centre(law: Any) -> Any:
     """Return the value that a look-ahead takes for the next state: the likeliest, the location or the mean."""
     inner = components(law)
-    if isinstance(inner, dist.CategoricalProbs | dist.CategoricalLogits):
-        return jnp.argmax(inner.logits, axis=-1)
+    if isinstance(inner, dist.BernoulliProbs | dist.BernoulliLogits):
+        return inner.mean > 0.5
     return inner.loc if hasattr(inner, "loc") else inner.mean
 
 

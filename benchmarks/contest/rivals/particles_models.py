@@ -1,4 +1,4 @@
-"""The contest's models for `particles`, in numpy: the laws and priors of `paramfilter.models`, written again.
+"""The contest's models for `particles`, in numpy: the laws of `paramfilter.models`, written again.
 
 `check.py` compares every density with paramfilter's. A class has the parameters as attributes; `initial` is the law of
 x_0, which is not observed, so that `particles`, whose first state is observed, is given the law of x_1.
@@ -13,10 +13,9 @@ import numpy as np
 from numpy import random  # noqa: TID251  `particles` draws from numpy's global state, and custom laws have to as well
 from particles import distributions as dists
 from particles import state_space_models as ssms
-from scipy.special import expit
+from scipy.special import expit, logsumexp, softmax
 
-AR1_PRIOR = {"phi": dists.Normal(0.0, 1.0), "q": dists.InvGamma(3.0, 2.0), "r": dists.InvGamma(3.0, 2.0)}
-"""The prior of `ar1`: has to be that of `models.AR1_PRIOR`."""
+from benchmarks.contest.rivals.particles_priors import PRIORS
 
 
 class Cauchy(dists.LocScaleDist):
@@ -27,6 +26,19 @@ class Cauchy(dists.LocScaleDist):
 
     def logpdf(self, x):
         return -np.log(np.pi * self.scale) - np.log1p(((x - self.loc) / self.scale) ** 2)
+
+
+class Bernoulli(dists.DiscreteDist):
+    """The law of 0 or 1, with a probability of 1 for each particle."""
+
+    def __init__(self, probability):
+        self.probability = probability
+
+    def rvs(self, size=None):
+        return (random.uniform(size=size) < self.probability).astype(int)  # noqa: NPY002
+
+    def logpdf(self, x):
+        return np.log(np.where(x == 1, self.probability, 1 - self.probability))
 
 
 class AfterOneStep(dists.ProbDist):
@@ -131,11 +143,11 @@ class StochasticVolatility(Model):
         return [dists.Normal(0.0, np.exp(x / 2))]
 
 
-class ThetaLogistic(ObservedWithNoise):
-    observation_sd = 0.2
+class Nutria(ObservedWithNoise):
+    observation_sd = 0.05
 
     def initial(self):
-        return dists.Normal(1.0, 0.5)
+        return dists.Normal(-0.5, 0.5)
 
     def PX(self, t, xp):
         crowding = np.exp(self.theta * (xp - np.log(self.K)))
@@ -156,51 +168,94 @@ class Multispecies(Model):
         return [dists.Normal(x[:, one], np.sqrt(self.r[one])) for one in range(2)]
 
 
-def prior_of_multispecies() -> dict[str, Any]:
-    """Return the prior; B is laid out row by row."""
-    entry = lambda mean: dists.Normal(mean, 0.3)
-    return {
-        "u": dists.IID(dists.Normal(0.0, 1.0), 2),
-        "B": dists.IndepProd(entry(0.5), entry(0.0), entry(0.0), entry(0.5)),
-        "q": dists.IID(dists.InvGamma(3.0, 0.4), 2),
-        "r": dists.IID(dists.InvGamma(3.0, 0.2), 2),
-    }
+class Tracking(Model):
+    num_states = 2
+    drift = np.array([[1.0, 1.0], [0.0, 1.0]])
+    shake = np.array([[1 / 3, 1 / 2], [1 / 2, 1.0]])
+
+    def initial(self):
+        return dists.IndepProd(dists.Normal(0.0, 1.0), dists.Normal(0.0, 0.5))
+
+    def PX(self, t, xp):
+        return dists.MvNormal(loc=xp @ self.drift.T, cov=self.q * self.shake)
+
+    def observations(self, t, x):
+        first, second = np.sqrt(self.r)
+        return [dists.Normal(x[:, 0], first), dists.Normal(x[:, 0] + self.bias, second)]
 
 
-STOCHASTIC_VOLATILITY_PRIOR = {
-    "mu": dists.Normal(0.0, 2.0),
-    "phi": dists.LinearD(dists.Beta(20.0, 1.5), a=2.0, b=-1.0),
-    "sigma": dists.LogNormal(-1.5, 0.5),
+class RegimeSwitching(Model):
+    def initial(self):
+        return Bernoulli(0.5)
+
+    def PX(self, t, xp):
+        return Bernoulli(np.where(xp == 1, self.stay_high, 1 - self.stay_low))
+
+    def observations(self, t, x):
+        return [dists.Normal(self.low + self.gap * x, self.sd)]
+
+
+class Epidemic(Model):
+    num_states = 2
+    population = 100_000
+    recovery = 0.7
+    waning = 0.02
+
+    def initial(self):
+        return dists.IndepProd(dists.Normal(math.log(1.5), 0.3), dists.Normal(math.log(0.02), 0.5))
+
+    def PX(self, t, xp):
+        susceptible, infected, immune = shares(xp)
+        force = self.beta * np.exp(self.amplitude * self.inputs[t]) * infected
+        infections = -susceptible * np.expm1(-force)
+        recovered = (1 - self.waning) * immune - infected * math.expm1(-self.recovery)
+        left = (
+            susceptible - infections + self.waning * immune,
+            infected * math.exp(-self.recovery) + infections,
+        )
+        return dists.IndepProd(*(dists.Normal(np.log(one / recovered), 0.1) for one in left))
+
+    def observations(self, t, x):
+        return [dists.Poisson(self.population * self.reporting * shares(x)[1])]
+
+
+def shares(x: np.ndarray) -> np.ndarray:
+    """Return the shares of the population that are susceptible, infected and immune."""
+    return softmax(np.column_stack([x, np.zeros(len(x))]), axis=1).T
+
+
+class RainfallRunoff(Model):
+    num_states = 2
+
+    def initial(self):
+        return dists.IndepProd(dists.Normal(math.log(2.0), 0.5), dists.Normal(math.log(30.0), 0.5))
+
+    def PX(self, t, xp):
+        rain, evaporation = self.inputs["rain"][t], self.inputs["evaporation"][t]
+        added = np.array([self.share, 1 - self.share]) * rain**2 / (rain + evaporation)
+        mean = np.log(np.exp(xp) + added) + np.log1p(-np.array([self.k_quick, self.k_slow]))
+        return dists.IndepProd(*(dists.Normal(mean[:, one], self.sigma) for one in range(2)))
+
+    def observations(self, t, x):
+        return [dists.Normal(logsumexp(x + np.log([self.k_quick, self.k_slow]), axis=1), 0.1)]
+
+
+MODELS: dict[str, type[Model]] = {
+    "sin": Sin,
+    "cauchy_ar1": CauchyAr1,
+    "star": Star,
+    "ar1": Ar1,
+    "stochastic_volatility": StochasticVolatility,
+    "pound_dollar": StochasticVolatility,
+    "nutria": Nutria,
+    "smooth_transition": SmoothTransition,
+    "tracking": Tracking,
+    "regime_switching": RegimeSwitching,
+    "epidemic": Epidemic,
+    "rainfall_runoff": RainfallRunoff,
+    "multispecies": Multispecies,
 }
-
-THETA_LOGISTIC_PRIOR = {
-    "r": dists.LogNormal(math.log(0.4), 0.5),
-    "K": dists.LogNormal(math.log(8.0), 0.5),
-    "theta": dists.LogNormal(0.0, 0.5),
-    "sigma": dists.LogNormal(math.log(0.2), 0.5),
-}
-
-MODELS = {
-    "sin": (Sin, {"theta": dists.Normal(0.0, 0.2)}),
-    "cauchy_ar1": (CauchyAr1, {"a": dists.Normal(0.0, 0.2)}),
-    "star": (Star, {"gamma": dists.Normal(1.0, 1.0), "c": dists.Normal(2.0, 2.0)}),
-    "ar1": (Ar1, AR1_PRIOR),
-    "stochastic_volatility": (StochasticVolatility, STOCHASTIC_VOLATILITY_PRIOR),
-    "pound_dollar": (StochasticVolatility, STOCHASTIC_VOLATILITY_PRIOR),
-    "nutria": (ThetaLogistic, THETA_LOGISTIC_PRIOR),
-    "smooth_transition": (
-        SmoothTransition,
-        {
-            "gamma": dists.LogNormal(0.0, 0.5),
-            "c": dists.Normal(2.0, 2.0),
-            "low": dists.Normal(0.5, 0.5),
-            "high": dists.Normal(0.5, 0.5),
-            "sigma": dists.LogNormal(0.0, 0.5),
-        },
-    ),
-    "multispecies": (Multispecies, prior_of_multispecies()),
-}
-"""For each problem the class of its model and the priors."""
+"""The class of each problem's model."""
 
 SHAPES = {"B": (2, 2)}
 """Parameters that are laid out flat here and have this shape in `paramfilter.models`."""
@@ -208,9 +263,9 @@ SHAPES = {"B": (2, 2)}
 
 def model_for(problem: str, ys: np.ndarray, inputs: Any) -> tuple[type[Model], dists.StructDist]:
     """Return a model's class for these data and its prior."""
-    base, prior = MODELS[problem]
+    base = MODELS[problem]
     settled = type(base.__name__, (base,), {"inputs": inputs, "gaps": bool(np.isnan(ys).any())})
-    return settled, dists.StructDist(prior)
+    return settled, dists.StructDist(PRIORS[problem])
 
 
 def named(theta: np.ndarray) -> dict[str, np.ndarray]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.contest.rivals.task import each_table
 from benchmarks.environments import python_of
 from benchmarks.processes import SINGLE_THREAD_FLAGS
 
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 def task_of(problem: str, ys: Any, times: list[int], algorithm: str, size: dict[str, int], inputs: Any = None, **more):
     """Write a task, NaN as null; `more` is a seed, or seeds and repeats."""
     ys = np.asarray(ys, float)
-    tables = None if inputs is None else {name: np.asarray(table).tolist() for name, table in inputs.items()}
+    tables = each_table(lambda table: np.asarray(table).tolist(), inputs)
     written = np.where(np.isnan(ys), None, ys).tolist()
     return dict(problem=problem, ys=written, inputs=tables, times=times, algorithm=algorithm, size=size, **more)
 

@@ -2,7 +2,7 @@
 
 A task on stdin, null where an observation is missing:
 
-    {"problem": "sin", "ys": [...], "inputs": {"rain": [...]} or null, "times": [100, 300, 1000],
+    {"problem": "sin", "ys": [...], "inputs": {"rain": [...]} or [...] or null, "times": [100, 300, 1000],
      "algorithm": "smc2", "size": {"num_theta": 100, "num_x": 100}, "seed": 0}
 
 An answer on stdout, with one entry of each list for each time:
@@ -42,7 +42,7 @@ class Task:
 
     def until(self, time: int) -> Task:
         """Return the same job with the data up to a time."""
-        inputs = {name: table[:time] for name, table in self.inputs.items()} if self.inputs else None
+        inputs = each_table(lambda table: table[:time], self.inputs)
         return replace(self, ys=self.ys[:time], inputs=inputs, times=(time,))
 
 
@@ -68,6 +68,13 @@ class Algorithm:
     anew: bool = False
 
 
+def each_table(change: Callable[[Any], Any], inputs: Any) -> Any:
+    """Apply a function to each table of inputs: one, a dict of them, or none."""
+    if inputs is None:
+        return None
+    return {name: change(table) for name, table in inputs.items()} if isinstance(inputs, dict) else change(inputs)
+
+
 def moments(draws: dict[str, np.ndarray], weights: np.ndarray | None = None, log_evidence=None) -> Posterior:
     """Return mean and sd of weighted draws, whose first axis is the draw."""
     mean = {name: np.average(values, axis=0, weights=weights) for name, values in draws.items()}
@@ -89,7 +96,7 @@ def answer(said: dict[str, Any], algorithms: dict[str, Algorithm], giving_up) ->
     task = Task(
         problem=said["problem"],
         ys=np.array(said["ys"], float),
-        inputs=None if said["inputs"] is None else {name: np.array(one) for name, one in said["inputs"].items()},
+        inputs=each_table(np.array, said["inputs"]),
         times=tuple(said["times"]),
         algorithm=said["algorithm"],
         size=said["size"],
