@@ -6,10 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+THIS_PROJECT = ("-e", str(Path(__file__).parent.parent))
+
 PACKAGES = {
     "particles": ("particles==0.4", "numpy<2"),  # does not run on numpy 2
-    "smcx": ("smcx==2.1.0",),
-    "spark": ("pyspark==4.3.0", "pandas", "pyarrow", "-e", str(Path(__file__).parent.parent)),
+    # smcx allows no JAX but 0.10, and 0.10.2 is wrong on CPU; this project wants 0.11, so its sources go on the path
+    "smcx": ("smcx==2.1.0", "jax==0.10.1", "jaxlib==0.10.1", "numpyro", "safetensors", "tqdm"),
+    "smcs": ("smcs==0.2.0", *THIS_PROJECT),
+    "pypomp": ("pypomp==1.2.0", *THIS_PROJECT),
+    "spark": ("pyspark==4.3.0", "pandas", "pyarrow", *THIS_PROJECT),
 }
 
 

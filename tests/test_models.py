@@ -16,19 +16,37 @@ NUM_STEPS = 500
 ROUNDING = 1e-5
 """Relative, of a log density in float32 against one in float64."""
 
-NAMES = ("sin", "cauchy_ar1", "star", "stochastic_volatility", "theta_logistic", "smooth_transition", "multispecies")
+FORMULA_TOLERANCE = 1e-4
+"""Relative, where logarithms of small shares are divided by a small noise in float32."""
+
+NAMES = (
+    "sin",
+    "cauchy_ar1",
+    "star",
+    "stochastic_volatility",
+    "theta_logistic",
+    "smooth_transition",
+    "multispecies",
+    "tracking",
+    "regime_switching",
+    "epidemic",
+    "rainfall_runoff",
+)
+MODULES = {name: importlib.import_module(f"paramfilter.models.{name}") for name in NAMES}
 MODELS = {name: getattr(pf.models, name)() for name in NAMES}
-TRUTHS = {name: importlib.import_module(f"paramfilter.models.{name}").TRUTH for name in NAMES}
+TRUTHS = {name: module.TRUTH for name, module in MODULES.items()}
+INPUTS = {name: module.inputs(NUM_STEPS) for name, module in MODULES.items() if hasattr(module, "inputs")}
+NUM_PRIOR_DRAWS = 20
 
 UNKNOWN_SCALE = "cauchy_ar1 with unknown scale"
 MODELS[UNKNOWN_SCALE] = pf.models.cauchy_ar1(scale=dist.LogNormal(0.0, 0.5))
-TRUTHS[UNKNOWN_SCALE] = importlib.import_module("paramfilter.models.cauchy_ar1").TRUTH_WITH_SCALE
+TRUTHS[UNKNOWN_SCALE] = MODULES["cauchy_ar1"].TRUTH_WITH_SCALE
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_model_passes_the_probe_and_simulates_finite_series(name):
     shapes = probe(MODELS[name])
-    xs, ys = pf.simulate(jax.random.key(0), MODELS[name], TRUTHS[name], NUM_STEPS)
+    xs, ys = pf.simulate(jax.random.key(0), MODELS[name], TRUTHS[name], NUM_STEPS, INPUTS.get(name))
     assert xs.shape == (NUM_STEPS, *shapes.x.shape)
     assert ys.shape == (NUM_STEPS, *shapes.y.shape)
     assert np.all(np.isfinite(xs)) and np.all(np.isfinite(ys))
@@ -86,6 +104,73 @@ def test_multispecies_has_ten_coordinates():
 def test_unknown_scale_widens_the_cauchy_shocks():
     theta = {"a": 0.5, "scale": 2.5}
     agree(UNKNOWN_SCALE, theta, 4.0, 9.0, 12.0, stats.cauchy(0.5 * 4.0, 2.5), stats.norm(9.0, 10.0))
+
+
+@pytest.mark.parametrize("name", ["tracking", "regime_switching", "epidemic", "rainfall_runoff"])
+def test_series_stay_finite_over_the_bulk_of_the_prior(name):
+    model = MODELS[name]
+
+    def series(key):
+        key_theta, key_series = jax.random.split(key)
+        theta = model.parameters.constrain(model.parameters.sample(key_theta))
+        return pf.simulate(key_series, model, theta, NUM_STEPS, INPUTS.get(name))
+
+    xs, ys = jax.jit(jax.vmap(series))(jax.random.split(jax.random.key(0), NUM_PRIOR_DRAWS))
+    assert np.all(np.isfinite(xs)) and np.all(np.isfinite(ys))
+
+
+def test_tracking_density_is_its_formula():
+    theta = {"q": jnp.float32(0.3), "r": jnp.array([0.5, 2.0]), "bias": jnp.float32(-0.4)}
+    x_prev, x, y = jnp.array([1.0, 2.0]), jnp.array([3.2, 1.9]), jnp.array([3.0, 2.5])
+    transition = stats.multivariate_normal([3.0, 2.0], 0.3 * np.array([[1 / 3, 1 / 2], [1 / 2, 1.0]]))
+    observation = stats.multivariate_normal([3.2, 3.2 - 0.4], np.diag([0.5, 2.0]))
+    agree("tracking", theta, x_prev, x, y, transition, observation)
+
+
+@pytest.mark.parametrize("x_prev, x, probability", [(0, 0, 0.8), (0, 1, 0.2), (1, 0, 0.3), (1, 1, 0.7)])
+def test_regime_switching_density_is_its_formula(x_prev, x, probability):
+    theta = {"stay_low": 0.8, "stay_high": 0.7, "low": -1.0, "gap": 3.0, "sd": 0.5}
+    model = MODELS["regime_switching"]
+    np.testing.assert_allclose(jnp.exp(model.transition_log_prob(theta, x_prev, x, None)), probability, rtol=ROUNDING)
+    expected = stats.norm(-1.0 + 3.0 * x, 0.5).logpdf(0.7)
+    np.testing.assert_allclose(model.observation_log_prob(theta, x, jnp.float32(0.7), None), expected, rtol=ROUNDING)
+
+
+def test_epidemic_density_is_its_formula():
+    beta, amplitude, reporting, season = 1.5, 0.4, 0.25, 0.6
+    susceptible, infected, immune = 0.5, 0.02, 0.48
+    force = beta * np.exp(amplitude * season) * infected
+    next_susceptible = susceptible * np.exp(-force) + 0.02 * immune
+    next_infected = infected * np.exp(-0.7) + susceptible * (1 - np.exp(-force))
+    next_immune = 1 - next_susceptible - next_infected
+    mean = np.log([next_susceptible / next_immune, next_infected / next_immune])
+    x_prev, x = np.log([susceptible / immune, infected / immune]), np.log([0.6 / 0.39, 0.01 / 0.39])
+    theta = {"beta": beta, "amplitude": amplitude, "reporting": reporting}
+    transition = stats.multivariate_normal(mean, 0.1**2 * np.eye(2))
+    score = MODELS["epidemic"].transition_log_prob(theta, jnp.asarray(x_prev), jnp.asarray(x), season)
+    np.testing.assert_allclose(score, transition.logpdf(x), rtol=FORMULA_TOLERANCE)
+    reported = MODELS["epidemic"].observation_log_prob(theta, jnp.asarray(x), jnp.float32(240.0), season)
+    np.testing.assert_allclose(reported, stats.poisson(100_000 * reporting * 0.01).logpmf(240), rtol=FORMULA_TOLERANCE)
+
+
+def test_rainfall_runoff_density_is_its_formula():
+    theta = {"share": 0.3, "k_quick": 0.6, "k_slow": 0.05, "sigma": 0.2}
+    inputs = {"rain": jnp.float32(6.0), "evaporation": jnp.float32(3.0)}
+    effective = 36.0 / 9.0
+    mean = np.log([0.4 * (2.0 + 0.3 * effective), 0.95 * (20.0 + 0.7 * effective)])
+    x_prev, x = np.log([2.0, 20.0]), np.log([1.5, 22.0])
+    score = MODELS["rainfall_runoff"].transition_log_prob(theta, jnp.asarray(x_prev), jnp.asarray(x), inputs)
+    expected = stats.multivariate_normal(mean, 0.2**2 * np.eye(2)).logpdf(x)
+    np.testing.assert_allclose(score, expected, rtol=FORMULA_TOLERANCE)
+    seen = MODELS["rainfall_runoff"].observation_log_prob(theta, jnp.asarray(x), jnp.float32(0.8), inputs)
+    discharge = 0.6 * 1.5 + 0.05 * 22.0
+    np.testing.assert_allclose(seen, stats.norm(np.log(discharge), 0.1).logpdf(0.8), rtol=FORMULA_TOLERANCE)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_shorter_inputs_are_the_beginning_of_longer_ones(name):
+    shorter = MODULES[name].inputs(NUM_STEPS // 2)
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[: NUM_STEPS // 2]), shorter, INPUTS[name])
 
 
 def agree(name, theta, x_prev, x, y, transition, observation):

@@ -1,0 +1,273 @@
+"""The contest's models for `particles`, in numpy: the laws of `paramfilter.models`, written again.
+
+`check.py` compares every density with paramfilter's. A class has the parameters as attributes; `initial` is the law of
+x_0, which is not observed, so that `particles`, whose first state is observed, is given the law of x_1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy import random  # noqa: TID251  `particles` draws from numpy's global state, and custom laws have to as well
+from particles import distributions as dists
+from particles import state_space_models as ssms
+from scipy.special import expit, logsumexp, softmax
+
+from benchmarks.contest.rivals.particles_priors import PRIORS
+
+
+class Cauchy(dists.LocScaleDist):
+    """The Cauchy law, which `particles` lacks."""
+
+    def rvs(self, size=None):
+        return self.loc + self.scale * random.standard_cauchy(size)  # noqa: NPY002
+
+    def logpdf(self, x):
+        return -np.log(np.pi * self.scale) - np.log1p(((x - self.loc) / self.scale) ** 2)
+
+
+class Bernoulli(dists.DiscreteDist):
+    """The law of 0 or 1, with a probability of 1 for each particle."""
+
+    def __init__(self, probability):
+        self.probability = probability
+
+    def rvs(self, size=None):
+        return (random.uniform(size=size) < self.probability).astype(int)  # noqa: NPY002
+
+    def logpdf(self, x):
+        return np.log(np.where(x == 1, self.probability, 1 - self.probability))
+
+
+class AfterOneStep(dists.ProbDist):
+    """The law of x_1: a draw of x_0, moved once."""
+
+    def __init__(self, model: Model):
+        self.model = model
+        self.dim = model.num_states
+
+    def rvs(self, size=None):
+        return self.model.PX(0, self.model.initial().rvs(size=size)).rvs(size=size)
+
+
+class WhereObserved(dists.ProbDist):
+    """A law of an observation that says nothing of a value that is missing."""
+
+    def __init__(self, law: Any, num_particles: int):
+        self.law = law
+        self.num_particles = num_particles
+
+    def logpdf(self, y):
+        return np.zeros(self.num_particles) if np.isnan(y) else self.law.logpdf(y)
+
+
+class Model(ssms.StateSpaceModel):
+    """A state-space model with x_0 before the first observation, inputs and gaps.
+
+    `inputs` are set for each task, a table for each name; `gaps` says whether any observation is missing.
+    """
+
+    num_states = 1
+    inputs: Any = None
+    gaps = False
+
+    def initial(self):
+        """Return the law of x_0."""
+        return dists.Normal()
+
+    def observations(self, t, x) -> list:
+        """Return a law for each component of y_t."""
+        raise NotImplementedError
+
+    def PX0(self):
+        return AfterOneStep(self)
+
+    def PY(self, t, xp, x):
+        laws = self.observations(t, x)
+        if self.gaps:
+            laws = [WhereObserved(law, len(x)) for law in laws]
+        return laws[0] if len(laws) == 1 else dists.IndepProd(*laws)
+
+
+class ObservedWithNoise(Model):
+    """The state is seen with Gaussian noise of known sd."""
+
+    observation_sd = 0.1
+
+    def observations(self, t, x):
+        return [dists.Normal(x, self.observation_sd)]
+
+
+class Sin(ObservedWithNoise):
+    def PX(self, t, xp):
+        return dists.Normal(np.sin(self.theta * xp), 1.0)
+
+
+class CauchyAr1(ObservedWithNoise):
+    observation_sd = 10.0
+
+    def PX(self, t, xp):
+        return Cauchy(self.a * xp, 1.0)
+
+
+class Ar1(Model):
+    def PX(self, t, xp):
+        return dists.Normal(self.phi * xp, np.sqrt(self.q))
+
+    def observations(self, t, x):
+        return [dists.Normal(x, np.sqrt(self.r))]
+
+
+class Star(ObservedWithNoise):
+    def PX(self, t, xp):
+        switch = expit(self.gamma * (xp - self.c))
+        return dists.Normal(0.9 * xp * (1 - switch) + 0.1 * xp * switch, 1.0)
+
+
+class SmoothTransition(ObservedWithNoise):
+    def PX(self, t, xp):
+        switch = expit(self.gamma * (xp - self.c))
+        return dists.Normal(xp * (self.low * (1 - switch) + self.high * switch), self.sigma)
+
+
+class StochasticVolatility(Model):
+    def initial(self):
+        return dists.Normal(self.mu, self.sigma / np.sqrt(1 - self.phi**2))
+
+    def PX(self, t, xp):
+        return dists.Normal(self.mu + self.phi * (xp - self.mu), self.sigma)
+
+    def observations(self, t, x):
+        return [dists.Normal(0.0, np.exp(x / 2))]
+
+
+class Nutria(ObservedWithNoise):
+    observation_sd = 0.05
+
+    def initial(self):
+        return dists.Normal(-0.5, 0.5)
+
+    def PX(self, t, xp):
+        crowding = np.exp(self.theta * (xp - np.log(self.K)))
+        return dists.Normal(xp + self.r * (1 - crowding), self.sigma)
+
+
+class Multispecies(Model):
+    num_states = 2
+
+    def initial(self):
+        return dists.IndepProd(dists.Normal(0.0, 2.0), dists.Normal(0.0, 2.0))
+
+    def PX(self, t, xp):
+        mean, sd = self.u + xp @ np.reshape(self.B, (2, 2)).T, np.sqrt(self.q)
+        return dists.IndepProd(*(dists.Normal(mean[:, one], sd[one]) for one in range(2)))
+
+    def observations(self, t, x):
+        return [dists.Normal(x[:, one], np.sqrt(self.r[one])) for one in range(2)]
+
+
+class Tracking(Model):
+    num_states = 2
+    drift = np.array([[1.0, 1.0], [0.0, 1.0]])
+    shake = np.array([[1 / 3, 1 / 2], [1 / 2, 1.0]])
+
+    def initial(self):
+        return dists.IndepProd(dists.Normal(0.0, 1.0), dists.Normal(0.0, 0.5))
+
+    def PX(self, t, xp):
+        return dists.MvNormal(loc=xp @ self.drift.T, cov=self.q * self.shake)
+
+    def observations(self, t, x):
+        first, second = np.sqrt(self.r)
+        return [dists.Normal(x[:, 0], first), dists.Normal(x[:, 0] + self.bias, second)]
+
+
+class RegimeSwitching(Model):
+    def initial(self):
+        return Bernoulli(0.5)
+
+    def PX(self, t, xp):
+        return Bernoulli(np.where(xp == 1, self.stay_high, 1 - self.stay_low))
+
+    def observations(self, t, x):
+        return [dists.Normal(self.low + self.gap * x, self.sd)]
+
+
+class Epidemic(Model):
+    num_states = 2
+    population = 100_000
+    recovery = 0.7
+    waning = 0.02
+
+    def initial(self):
+        return dists.IndepProd(dists.Normal(math.log(1.5), 0.3), dists.Normal(math.log(0.02), 0.5))
+
+    def PX(self, t, xp):
+        susceptible, infected, immune = shares(xp)
+        force = self.beta * np.exp(self.amplitude * self.inputs[t]) * infected
+        infections = -susceptible * np.expm1(-force)
+        recovered = (1 - self.waning) * immune - infected * math.expm1(-self.recovery)
+        left = (
+            susceptible - infections + self.waning * immune,
+            infected * math.exp(-self.recovery) + infections,
+        )
+        return dists.IndepProd(*(dists.Normal(np.log(one / recovered), 0.1) for one in left))
+
+    def observations(self, t, x):
+        return [dists.Poisson(self.population * self.reporting * shares(x)[1])]
+
+
+def shares(x: np.ndarray) -> np.ndarray:
+    """Return the shares of the population that are susceptible, infected and immune."""
+    return softmax(np.column_stack([x, np.zeros(len(x))]), axis=1).T
+
+
+class RainfallRunoff(Model):
+    num_states = 2
+
+    def initial(self):
+        return dists.IndepProd(dists.Normal(math.log(2.0), 0.5), dists.Normal(math.log(30.0), 0.5))
+
+    def PX(self, t, xp):
+        rain, evaporation = self.inputs["rain"][t], self.inputs["evaporation"][t]
+        added = np.array([self.share, 1 - self.share]) * rain**2 / (rain + evaporation)
+        mean = np.log(np.exp(xp) + added) + np.log1p(-np.array([self.k_quick, self.k_slow]))
+        return dists.IndepProd(*(dists.Normal(mean[:, one], self.sigma) for one in range(2)))
+
+    def observations(self, t, x):
+        return [dists.Normal(logsumexp(x + np.log([self.k_quick, self.k_slow]), axis=1), 0.1)]
+
+
+MODELS: dict[str, type[Model]] = {
+    "sin": Sin,
+    "cauchy_ar1": CauchyAr1,
+    "star": Star,
+    "ar1": Ar1,
+    "stochastic_volatility": StochasticVolatility,
+    "pound_dollar": StochasticVolatility,
+    "nutria": Nutria,
+    "smooth_transition": SmoothTransition,
+    "tracking": Tracking,
+    "regime_switching": RegimeSwitching,
+    "epidemic": Epidemic,
+    "rainfall_runoff": RainfallRunoff,
+    "multispecies": Multispecies,
+}
+"""The class of each problem's model."""
+
+SHAPES = {"B": (2, 2)}
+"""Parameters that are laid out flat here and have this shape in `paramfilter.models`."""
+
+
+def model_for(problem: str, ys: np.ndarray, inputs: Any) -> tuple[type[Model], dists.StructDist]:
+    """Return a model's class for these data and its prior."""
+    base = MODELS[problem]
+    settled = type(base.__name__, (base,), {"inputs": inputs, "gaps": bool(np.isnan(ys).any())})
+    return settled, dists.StructDist(PRIORS[problem])
+
+
+def named(theta: np.ndarray) -> dict[str, np.ndarray]:
+    """Turn a structured array of draws into a dict of arrays, in paramfilter's shapes."""
+    return {name: theta[name].reshape(-1, *SHAPES.get(name, theta[name].shape[1:])) for name in theta.dtype.names}

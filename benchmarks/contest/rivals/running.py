@@ -1,0 +1,54 @@
+"""Start a rival's program in its environment, in one thread, and read its answer.
+
+>>> answer("smcx", task)["mean"]  # doctest: +SKIP
+[{'theta': 0.43}, {'theta': 0.61}, {'theta': 0.56}]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.contest.rivals.task import each_table
+from benchmarks.environments import python_of
+from benchmarks.processes import SINGLE_THREAD_FLAGS
+
+ROOT = Path(__file__).parents[3]
+
+
+def task_of(problem: str, ys: Any, times: list[int], algorithm: str, size: dict[str, int], inputs: Any = None, **more):
+    """Write a task, NaN as null; `more` is a seed, or seeds and repeats."""
+    ys = np.asarray(ys, float)
+    tables = each_table(lambda table: np.asarray(table).tolist(), inputs)
+    written = np.where(np.isnan(ys), None, ys).tolist()
+    return dict(problem=problem, ys=written, inputs=tables, times=times, algorithm=algorithm, size=size, **more)
+
+
+def answer(rival: str, task: dict[str, Any], seconds: float | None = None) -> Any:
+    """Run a rival's program on a task; `seconds` of wall time is when it is given up."""
+    done = subprocess.run(
+        [python_of(rival), "-m", f"benchmarks.contest.rivals.{rival}_program"],
+        input=json.dumps(task),
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
+            "XLA_FLAGS": SINGLE_THREAD_FLAGS,
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "NUMBA_NUM_THREADS": "1",
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "JAX_PLATFORMS": "cpu",
+        },
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{rival} on {task['problem']} by {task['algorithm']}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
