@@ -40,6 +40,7 @@ from numpyro.infer import MCMC, NUTS
 
 import paramfilter as pf
 from benchmarks.answers import Answer, lists, worst
+from benchmarks.contest.likelihoods import LogLikelihood, kalman_log_likelihood
 from benchmarks.importance import Stretch, weighted_draws, weighted_summary
 from benchmarks.problems import PROBLEMS, SEEDS, Problem, data
 from paramfilter.references import theta_grid
@@ -228,39 +229,19 @@ def summary(draws: Draws) -> Answer:
 
 def by_kalman_and_nuts(model: pf.StateSpaceModel, ys: np.ndarray, seed: int) -> Answer:
     """Sample theta under the exact likelihood of a linear-Gaussian model."""
-
-    def log_density(at):
-        return model.parameters.log_prior(at["z"]) + kalman_log_likelihood(model, jnp.asarray(ys), at["z"])
-
-    key_start, key_run = jax.random.split(jax.random.key(1_000 + seed))
-    start = {"z": jax.vmap(model.parameters.sample)(jax.random.split(key_start, NUM_CHAINS))}
-    draws = nuts(model, log_density, start, key_run, num_warmup=500, num_draws=2000)
+    draws = marginal_draws(model, kalman_log_likelihood(model, ys), seed, num_draws=2000)
     return {"method": "Kalman filter, NUTS", **summary(draws)}
 
 
-def kalman_log_likelihood(
-    model: pf.StateSpaceModel, ys: Float[Array, "time obs"], z: Float[Array, " param"]
-) -> Float[Array, ""]:
-    """Return log p(y_{1:T} | theta) of the multispecies model: x' = u + B x + N(0, diag q), y = x + N(0, diag r)."""
-    theta = model.parameters.constrain(z)
-    initial = model.initial(theta, None)
-    process, noise = jnp.diag(theta["q"]), jnp.diag(theta["r"])
+def marginal_draws(model: pf.StateSpaceModel, log_likelihood: LogLikelihood, seed: int, num_draws: int) -> Draws:
+    """Sample theta alone, in chains that start at draws from the prior."""
+    key_start, key_run = jax.random.split(jax.random.key(1_000 + seed))
+    start = {"z": jax.vmap(model.parameters.sample)(jax.random.split(key_start, NUM_CHAINS))}
 
-    def step(carry, y):
-        mean, covariance, log_likelihood = carry
-        mean = theta["u"] + theta["B"] @ mean
-        covariance = theta["B"] @ covariance @ theta["B"].T + process
-        (a, b), (_, d) = total = covariance + noise
-        determinant = a * d - b * b
-        inverse = jnp.array([[d, -b], [-b, a]]) / determinant
-        residual = y - mean
-        score = -0.5 * (residual @ inverse @ residual + jnp.log(determinant)) - jnp.log(2 * jnp.pi)
-        gain = covariance @ inverse
-        covariance = covariance - gain @ total @ gain.T
-        return (mean + gain @ residual, 0.5 * (covariance + covariance.T), log_likelihood + score), None
+    def log_density(at):
+        return model.parameters.log_prior(at["z"]) + log_likelihood(at["z"])
 
-    start = (initial.mean, jnp.diag(initial.variance), jnp.zeros(()))
-    return jax.lax.scan(step, start, ys)[0][2]
+    return nuts(model, log_density, start, key_run, num_warmup=500, num_draws=num_draws)
 
 
 Layout = Callable[[dict[str, Array], Float[Array, " time"]], tuple[Float[Array, " time"], Float[Array, ""]]]

@@ -29,6 +29,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
 from paramfilter.model import StateSpaceModel
+from paramfilter.types import Theta
 
 TRUTH = {"share": 0.4, "k_quick": 0.5, "k_slow": 0.04, "sigma": 0.1}
 OBSERVATION_SD = 0.1
@@ -78,6 +79,6 @@ def rainfall_runoff() -> StateSpaceModel:
     )
 
 
-def emptying(theta) -> Float[Array, " 2"]:
+def emptying(theta: Theta) -> Float[Array, " 2"]:
     """Return the rates at which the two stores empty."""
     return jnp.stack([theta["k_quick"], theta["k_slow"]])

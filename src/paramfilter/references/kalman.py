@@ -121,7 +121,7 @@ class _Affine:
 
 
 def _answers_of(problem: Problem) -> Callable[[np.ndarray], NodeAnswers]:
-    at_nodes = jax.jit(jax.vmap(lambda z: _kalman_filter(problem, z)))
+    at_nodes = jax.jit(jax.vmap(lambda z: kalman_filter(problem, z)))
 
     def answers(z):
         log_likelihood, mean, variance = at_nodes(jnp.asarray(z))
@@ -130,7 +130,7 @@ def _answers_of(problem: Problem) -> Callable[[np.ndarray], NodeAnswers]:
     return remember_last(answers)
 
 
-def _kalman_filter(
+def kalman_filter(
     problem: Problem, z: Float[Array, " param"]
 ) -> tuple[Float[Array, ""], Float[Array, " state"], Float[Array, " state"]]:
     """Return log p(y_{1:T} | theta), and mean and variances of the last state."""

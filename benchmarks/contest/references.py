@@ -1,0 +1,152 @@
+"""The posteriors that the contest is judged by: `python -m benchmarks.contest.references [problem ...]`.
+
+For each problem of PROTOCOL.md, data set and time t, posterior mean and sd of each parameter on its natural scale, in
+float64, with what says whether the reference is admitted.
+
+| problem | likelihood of theta | posterior |
+|---|---|---|
+| sin, star | forward filter on a grid of the state | quadrature |
+| cauchy_ar1 | the same on a grid that follows the data | quadrature |
+| ar1, tracking, multispecies | Kalman filter | NUTS |
+| regime_switching | sum over both regimes | NUTS |
+| stochastic_volatility, pound_dollar, nutria | | NUTS on theta and states, checked by importance sampling |
+| epidemic, rainfall_runoff | | NUTS on theta and states |
+
+Results are written after each answer, and what is there is not computed again. Short streams come first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import paramfilter as pf
+from benchmarks.answers import Answer
+from benchmarks.contest.joint import joint_draws
+from benchmarks.contest.likelihoods import LogLikelihood, kalman_log_likelihood, regime_log_likelihood
+from benchmarks.problems import CONTEST, Problem, data, inputs_of
+from benchmarks.references import NO_MONTE_CARLO, by_moving_grid, lists, marginal_draws, summary
+from paramfilter.references.problem import in_float64
+from paramfilter.types import Inputs
+
+RESULTS = Path(__file__).parent.parent / "results" / "references" / "contest.json"
+NUM_DRAWS = 2500
+"""Of each of the four chains."""
+MOST_CHANGE = 0.01
+MOST_RHAT = 1.01
+MOST_ERROR = 0.05
+FEWEST_DRAWS = 10_000
+
+Method = Callable[[pf.StateSpaceModel, np.ndarray, Inputs, int], Answer]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Compute the trusted posteriors of the contest.")
+    parser.add_argument("problems", nargs="*", help=f"of {', '.join(METHODS)}; all unless given")
+    parser.add_argument("--times", nargs="*", type=int, default=[0, 1, 2], help="0 for T/10, 1 for 3T/10, 2 for T")
+    parser.add_argument("--again", action="store_true", help="compute what is there already")
+    chosen = parser.parse_args(arguments)
+    for which in chosen.times:
+        for name in chosen.problems or METHODS:
+            for seed in CONTEST[name].contest_seeds:
+                num_seen = CONTEST[name].times[which]
+                if chosen.again or str(num_seen) not in load().get(name, {}).get(str(seed), {}):
+                    write(name, seed, num_seen, reference(CONTEST[name], seed, num_seen))
+
+
+def reference(problem: Problem, seed: int, num_seen: int) -> Answer:
+    """Compute the posterior of one data set after some observations."""
+    ys = np.asarray(data(problem, seed)[1], np.float64)[:num_seen]
+    start = time.process_time()
+    with jax.enable_x64(True):
+        inputs = jax.tree.map(lambda leaf: leaf[:num_seen], in_float64(inputs_of(problem)))
+        answer = METHODS[problem.name](problem.model(), ys, inputs, seed)
+    answer |= {"admitted": is_admitted(answer), "seconds": round(time.process_time() - start, 1)}
+    print(problem.name, seed, num_seen, json.dumps(answer), flush=True)
+    return answer
+
+
+def is_admitted(answer: Answer) -> bool:
+    """Apply the protocol's rule."""
+    if "change_when_all_spacings_are_halved" in answer:
+        return answer["change_when_all_spacings_are_halved"]["mean"] < MOST_CHANGE
+    return (
+        answer["num_draws"] >= FEWEST_DRAWS
+        and answer["split_rhat"] < MOST_RHAT
+        and answer["standard_error_of_mean"] < MOST_ERROR
+    )
+
+
+def load() -> dict[str, dict[str, dict[str, Answer]]]:
+    """Return what is known, by problem, seed and t."""
+    return json.loads(RESULTS.read_text())["answers"] if RESULTS.exists() else {}
+
+
+def write(name: str, seed: int, num_seen: int, answer: Answer) -> None:
+    known = load()
+    known.setdefault(name, {}).setdefault(str(seed), {})[str(num_seen)] = answer
+    content = {
+        "units": "mean and sd on the natural scale; errors in posterior sds, the worst of all parameters; CPU seconds",
+        "keys": "problem, seed of the data set, number of observations",
+        "answers": {
+            name: {
+                seed: {t: known[name][seed][t] for t in sorted(known[name][seed], key=int)}
+                for seed in sorted(known[name], key=int)
+            }
+            for name in METHODS
+            if name in known
+        },
+    }
+    RESULTS.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def by_grid(model: pf.StateSpaceModel, ys: np.ndarray, inputs: Inputs, seed: int) -> Answer:
+    found = pf.references.grid_posterior(model, ys, check=True)
+    assert found.accuracy is not None
+    change = {"mean": float(found.accuracy.mean), "log_sd": float(found.accuracy.log_sd)}
+    return {
+        "method": "grid_posterior",
+        "mean": lists(found.mean()),
+        "sd": lists(found.sd()),
+        **NO_MONTE_CARLO,
+        "change_when_all_spacings_are_halved": change,
+    }
+
+
+def by_likelihood(name: str, of: Callable[[pf.StateSpaceModel, np.ndarray], LogLikelihood]) -> Method:
+    """Sample theta alone."""
+
+    def method(model, ys, inputs, seed):
+        return {"method": f"{name}, NUTS", **summary(marginal_draws(model, of(model, ys), seed, NUM_DRAWS))}
+
+    return method
+
+
+def by_joint_nuts(model: pf.StateSpaceModel, ys: np.ndarray, inputs: Inputs, seed: int) -> Answer:
+    return {"method": "NUTS on theta and states", **summary(joint_draws(model, ys, inputs, seed, NUM_DRAWS))}
+
+
+METHODS: dict[str, Method] = {
+    "ar1": by_likelihood("Kalman filter", kalman_log_likelihood),
+    "tracking": by_likelihood("Kalman filter", kalman_log_likelihood),
+    "regime_switching": by_likelihood("sum over regimes", regime_log_likelihood),
+    "multispecies": by_likelihood("Kalman filter", kalman_log_likelihood),
+    "sin": by_grid,
+    "nutria": by_joint_nuts,
+    "epidemic": by_joint_nuts,
+    "rainfall_runoff": by_joint_nuts,
+    "stochastic_volatility": by_joint_nuts,
+    "pound_dollar": by_joint_nuts,
+    "cauchy_ar1": lambda model, ys, inputs, seed: by_moving_grid(model, ys, seed),
+    "star": by_grid,
+}
+
+
+if __name__ == "__main__":
+    main()
