@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+ENVIRONMENTS = Path(__file__).parent / ".environments"
 THIS_PROJECT = ("-e", str(Path(__file__).parent.parent))
 
 PACKAGES = {
@@ -20,7 +21,7 @@ PACKAGES = {
 
 def python_of(name: str) -> str:
     """Return the interpreter of an environment, which is made if it is not there."""
-    folder = Path(__file__).parent / ".environments" / name
+    folder = ENVIRONMENTS / name
     if not folder.exists():
         subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, folder], check=True)
         install = ["uv", "pip", "install", "--quiet", "--python", folder / "bin" / "python", *PACKAGES[name]]

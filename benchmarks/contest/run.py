@@ -1,8 +1,8 @@
 """Run the contest: `python -m benchmarks.contest.run [problem ...] [--libraries ours smcx ...] [--algorithms ...]`.
 
-For each problem all ladders are climbed side by side, cheap rungs first, each until a rung is good enough or the next one
-would take more than `MOST_SECONDS` of CPU. Every rung is written when it is done, and what is there is not run again,
-so the command can be stopped and started at will. See PROTOCOL.md.
+For each problem all ladders are climbed side by side, cheap rungs first, each until a rung is good enough or the next
+one would take more than `MOST_SECONDS` of CPU. Every rung is written when it is done, and what is there is not run
+again, so the command can be stopped and started at will. See PROTOCOL.md.
 """
 
 from __future__ import annotations

@@ -45,47 +45,40 @@ def test_jitter_adds_its_share_of_the_prior(points):
     assert np.std(added, axis=0) == pytest.approx(0.1 * prior_sd, rel=5 * (2 * NUM_POINTS) ** -0.5)
 
 
-@pytest.fixture(scope="module")
-def problem():
+def test_liu_west_is_near_the_exact_answer_at_first():
     model = pf.models.linear_gaussian()
     ys = pf.simulate(jax.random.key(2), model, {"phi": 0.6}, 40)[1].at[12].set(jnp.nan)
-    return model, ys, pf.references.kalman_grid(model, ys)
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "ratios"),
-    [
-        (lambda model: pf.liu_west_filter(model, 2000), 0.2, (0.8, 1.2)),
-        (lambda model: pf.nested_particle_filter(model, 400, num_states=100), 0.3, (0.8, 1.5)),
-    ],
-    ids=["liu_west_filter", "nested_particle_filter"],
-)
-def test_yardsticks_are_near_the_exact_answer_at_first(problem, make, error, ratios):
-    model, ys, exact = problem
-    filter = make(model)
+    exact = pf.references.kalman_grid(model, ys)
+    filter = pf.liu_west_filter(model, 2000)
     state, history = pf.run(filter, filter.init(jax.random.key(3)), ys)
     posterior = filter.posterior(state)
-    assert abs(posterior.mean()["phi"] - exact.mean()["phi"]) < error * exact.sd()["phi"]
-    assert ratios[0] < posterior.sd()["phi"] / exact.sd()["phi"] < ratios[1]
+    assert abs(posterior.mean()["phi"] - exact.mean()["phi"]) < 0.2 * exact.sd()["phi"]
+    assert 0.8 < posterior.sd()["phi"] / exact.sd()["phi"] < 1.2
     assert float(state.log_evidence) == pytest.approx(exact.log_evidence, abs=0.5)
     assert history.info.log_evidence_increment[12] == pytest.approx(0.0, abs=1e-5)
 
 
-def test_the_evidence_of_crowds_is_unbiased():
-    """With theta all but known, jitter does nothing, and the mean over 2000 runs is the exact likelihood."""
+def test_nested_filters_are_right_on_average():
+    """300 runs of a small one: mean evidence within 5 standard errors and what jitter adds, mean within a tenth sd."""
     model = pf.models.linear_gaussian()
-    filter = pf.ParticleFilter(crowd_of(model, 8), 4, Jitter(1e-6), CrowdMove())
-    ys = pf.simulate(jax.random.key(4), model, {"phi": 0.4}, 6)[1]
-    exact = pf.references.kalman_grid(model, ys).log_evidence
+    filter = pf.nested_particle_filter(model, 60, num_states=16)
+    ys = pf.simulate(jax.random.key(4), model, {"phi": 0.4}, 12)[1].at[5].set(jnp.nan)
+    exact = pf.references.kalman_grid(model, ys)
 
     @jax.jit
-    def estimate(key):
-        return jax.lax.scan(filter.step, filter.init(key), ys)[0].log_evidence
+    def run(key):
+        state, _ = jax.lax.scan(filter.step, filter.init(key), ys)
+        weights = jnp.exp(state.log_weights)
+        mean = weights @ state.z[:, 0]
+        return state.log_evidence, mean, weights @ (state.z[:, 0] - mean) ** 2
 
-    estimates = jax.lax.map(estimate, jax.random.split(jax.random.key(5), 2000), batch_size=500)
-    ratios = np.exp(np.asarray(estimates, np.float64) - exact)
-    assert abs(ratios.mean() - 1) < 5 * ratios.std() / np.sqrt(len(ratios))
-    assert ratios.std() < 2.0  # enough power to see a bias of a quarter
+    keys = jax.random.split(jax.random.key(5), 300)
+    log_evidence, means, variances = map(np.asarray, jax.lax.map(run, keys, batch_size=50))
+    ratios = np.exp(log_evidence.astype(np.float64) - exact.log_evidence)
+    assert abs(ratios.mean() - 1) < 5 * ratios.std() / len(ratios) ** 0.5 + 0.02
+    assert ratios.std() < 1.0  # enough power to see a bias of a third
+    assert abs(means.mean() - exact.mean()["phi"]) < 0.1 * exact.sd()["phi"]
+    assert (variances.mean() + means.var()) ** 0.5 == pytest.approx(exact.sd()["phi"], rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ class Ladder:
     """The rungs of one algorithm, from cheap to dear.
 
     Args:
-        rival: Its environment, and the name of its program.
+        library: Its environment, and the name of its program.
         algorithm: What the program calls it.
         rungs: Sizes.
         problems: The problems it is for; None is all.
@@ -42,12 +42,16 @@ class Ladder:
         evidence: Whether its log evidence is right.
     """
 
-    rival: str
+    library: str
     algorithm: str
     rungs: tuple[dict[str, int], ...]
     problems: tuple[str, ...] | None = None
     gives_sd: bool = True
     evidence: bool = False
+
+    def takes(self, problem: str) -> bool:
+        """Tell whether the algorithm is for a problem."""
+        return self.problems is None or problem in self.problems
 
 
 def nested(*sizes: tuple[int, int]) -> tuple[dict[str, int], ...]:

@@ -1,4 +1,6 @@
-"""Start a rival's program in its environment, in one thread, and read its answer.
+"""Start a program of the contest in its environment, in one thread, and read its answer.
+
+What a JAX program has compiled is kept for the next data set; the first run of the first has the full price of it.
 
 >>> answer("smcx", task)["mean"]  # doctest: +SKIP
 [{'theta': 0.43}, {'theta': 0.61}, {'theta': 0.56}]
@@ -9,16 +11,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.contest.rivals.task import each_table
-from benchmarks.environments import python_of
+from benchmarks.environments import ENVIRONMENTS, python_of
 from benchmarks.processes import SINGLE_THREAD_FLAGS
 
 ROOT = Path(__file__).parents[3]
+COMPILED = ENVIRONMENTS / "compiled"
 
 
 def task_of(problem: str, ys: Any, times: list[int], algorithm: str, size: dict[str, int], inputs: Any = None, **more):
@@ -29,10 +33,14 @@ def task_of(problem: str, ys: Any, times: list[int], algorithm: str, size: dict[
     return dict(problem=problem, ys=written, inputs=tables, times=times, algorithm=algorithm, size=size, **more)
 
 
-def answer(rival: str, task: dict[str, Any], seconds: float | None = None) -> Any:
-    """Run a rival's program on a task; `seconds` of wall time is when it is given up."""
+def answer(library: str, task: dict[str, Any], seconds: float | None = None) -> Any:
+    """Run the program of a library on a task; `seconds` of wall time is when it is given up."""
+    if library == "ours":
+        command = [sys.executable, "-m", "benchmarks.contest.ours_program"]
+    else:
+        command = [python_of(library), "-m", f"benchmarks.contest.rivals.{library}_program"]
     done = subprocess.run(
-        [python_of(rival), "-m", f"benchmarks.contest.rivals.{rival}_program"],
+        command,
         input=json.dumps(task),
         env={
             **os.environ,
@@ -43,6 +51,7 @@ def answer(rival: str, task: dict[str, Any], seconds: float | None = None) -> An
             "NUMBA_NUM_THREADS": "1",
             "TF_CPP_MIN_LOG_LEVEL": "3",
             "JAX_PLATFORMS": "cpu",
+            "JAX_COMPILATION_CACHE_DIR": str(COMPILED / library),
         },
         cwd=ROOT,
         capture_output=True,
@@ -50,5 +59,5 @@ def answer(rival: str, task: dict[str, Any], seconds: float | None = None) -> An
         timeout=seconds,
     )
     if done.returncode != 0:
-        raise RuntimeError(f"{rival} on {task['problem']} by {task['algorithm']}: {done.stderr[-2000:]}")
+        raise RuntimeError(f"{library} on {task['problem']} by {task['algorithm']}: {done.stderr[-2000:]}")
     return json.loads(done.stdout)

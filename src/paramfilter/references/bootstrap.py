@@ -41,7 +41,6 @@ def bootstrap_filter(
     With equal rows this is the filter of a known theta. With draws from the prior it is SIR on (x, theta): good enough
     to find where the states and the parameters live, no more. Moments are taken of `view(x)`, of x itself unless given.
     """
-    num_particles = z.shape[0]
     key_initial, key_steps = jax.random.split(key)
 
     def step(carry, now):

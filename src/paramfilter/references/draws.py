@@ -43,14 +43,13 @@ class DrawPosterior:
 
     def mean(self) -> dict[str, np.ndarray]:
         """Return the posterior mean of each parameter, on its natural scale."""
-        weights = np.exp(self.log_weights)
-        return {name: np.tensordot(weights, values, axes=1) for name, values in self.theta.items()}
+        return {name: self._expect(values) for name, values in self.theta.items()}
 
     def sd(self) -> dict[str, np.ndarray]:
         """Return the posterior standard deviation of each parameter."""
-        weights, centre = np.exp(self.log_weights), self.mean()
-        spread = {name: (values - centre[name]) ** 2 for name, values in self.theta.items()}
-        return {name: np.sqrt(np.tensordot(weights, values, axes=1)) for name, values in spread.items()}
+        centre = self.mean()
+        variances = {name: self._expect((values - centre[name]) ** 2) for name, values in self.theta.items()}
+        return {name: np.asarray(np.sqrt(variance)) for name, variance in variances.items()}
 
     def sample(self, key: KeyArray, num_draws: int) -> dict[str, np.ndarray]:
         """Choose draws by weight, each parameter with a leading axis of length num_draws."""
@@ -62,9 +61,12 @@ class DrawPosterior:
         """Return quantiles of each parameter; an array of shares gives a leading axis."""
         weights = np.exp(self.log_weights)
         return {
-            name: np.quantile(values, q, axis=0, weights=weights, method="inverted_cdf")
+            name: np.asarray(np.quantile(values, q, axis=0, weights=weights, method="inverted_cdf"))
             for name, values in self.theta.items()
         }
+
+    def _expect(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(np.tensordot(np.exp(self.log_weights), values, axes=1))
 
 
 def natural(parameters: Parameters, z: Float[np.ndarray, "draw param"]) -> dict[str, np.ndarray]:

@@ -24,7 +24,7 @@ from paramfilter.errors import ModelError
 from paramfilter.model import StateSpaceModel
 from paramfilter.references.bootstrap import first_states, moved_and_weighed, systematic
 from paramfilter.references.draws import DrawPosterior
-from paramfilter.references.pmmh import fitted_step
+from paramfilter.references.metropolis import fitted_step
 from paramfilter.references.problem import in_float64
 from paramfilter.types import Inputs, KeyArray, Observation
 
@@ -108,7 +108,7 @@ class Smc2:
             now = in_float64((y, inputs))
             key, key_step = jax.random.split(state.key)
             x, increments = self._advanced(state.num_states)(key_step, state.z, state.x, now)
-            weighed = state.log_weights + np.nan_to_num(np.asarray(increments), nan=-np.inf)
+            weighed = state.log_weights + _none_if_nan(increments)
             total = float(logsumexp(weighed))
             if not np.isfinite(total):
                 raise ModelError(f"no value of theta explains the observation at t = {state.time + 1}.")
@@ -169,7 +169,7 @@ class Smc2:
         num_states = 2 * state.num_states
         run = self._run_again(num_states)
         x, log_likelihood = run(key_run, state.z, state.past, state.initial_inputs, state.time)
-        weighed = state.log_weights + np.nan_to_num(np.asarray(log_likelihood - state.log_likelihood), nan=-np.inf)
+        weighed = state.log_weights + _none_if_nan(log_likelihood - state.log_likelihood)
         return replace(
             state,
             key=key,
@@ -246,6 +246,11 @@ class Smc2:
 
 def _rows(value: Float[Array, " param"], num_states: int) -> Float[Array, "state param"]:
     return jnp.broadcast_to(value, (num_states, *value.shape))
+
+
+def _none_if_nan(increments: Float[Array, " value"]) -> Float[np.ndarray, " value"]:
+    """Count NaN as impossible."""
+    return np.where(np.isnan(increments), -np.inf, np.asarray(increments))
 
 
 def _effective(log_weights: Float[np.ndarray, " value"]) -> float:

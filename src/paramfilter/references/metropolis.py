@@ -102,7 +102,7 @@ def _log_density(problem: Problem, num_particles: int) -> Callable[[Array, KeyAr
 
 
 def _best_of_prior(problem: Problem, key: KeyArray, num_particles: int, num_chains: int) -> np.ndarray:
-    """Return the best of 16 draws of the prior for each chain: a chain that starts where y is impossible never moves."""
+    """Return the best of 16 prior draws for each chain: one that starts where y is impossible never moves."""
     key_draw, key_filter = jax.random.split(key)
     z = jax.vmap(problem.model.parameters.sample)(jax.random.split(key_draw, 16 * num_chains))
     log_density = _log_density(problem, num_particles)
