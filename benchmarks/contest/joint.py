@@ -62,7 +62,7 @@ def joint_draws(model: pf.StateSpaceModel, ys: np.ndarray, inputs: Inputs, seed:
     def run(key, frame, z, num_warmup, num_draws):
         start = {"z": z, "e": jnp.zeros((NUM_CHAINS, frame.path.size))}
         in_frame = lambda at: log_density(at["z"], frame.states(at["z"], at["e"]))
-        return nuts(model, in_frame, start, key, num_warmup=num_warmup, num_draws=num_draws)
+        return nuts(model, in_frame, start, key, num_warmup=num_warmup, num_draws=num_draws, acceptance=0.9)
 
     first = frame_at(log_density, middle, quiet_path(model, middle, inputs, len(ys)))
     pilot = run(key_pilot, first, middle + PILOT_SPREAD * spread, 300, 150).z
