@@ -6,7 +6,8 @@ At a pilot theta with coordinates z_0, the most probable path of the states and 
 
 so that e is nearly standard normal whatever z. This changes how well the chains mix and nothing else: the map is
 linear, and its determinant is constant. The first pilot is the prior's middle, the second the mean of a short run with
-the first.
+the first. Where the data say little about the states, their spread moves with theta: then x in the formula is (state -
+level) / scale with level and scale functions of theta.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from jaxtyping import Array, Float
 import paramfilter as pf
 from benchmarks.references import NUM_CHAINS, Draws, nuts
 from paramfilter.gaussian import known_gaussian
-from paramfilter.types import Inputs
+from paramfilter.types import Inputs, Theta
 
 MAX_NEWTON_STEPS = 50
 NUM_HALVINGS = 10
@@ -35,8 +36,11 @@ PILOT_SPREAD = 0.3
 """Of the pilot's first points around the prior's middle, in prior deviations; the last run's spread twice as wide as
 the pilot's posterior."""
 
+Units = Callable[[Theta], tuple[Array | float, Array | float]]
+"""From theta to level and scale of the states, both scalars."""
+PLAIN: Units = lambda theta: (0.0, 1.0)
 JointLogDensity = Callable[[Float[Array, " param"], Float[Array, " path"]], Float[Array, ""]]
-"""Of theta's coordinates and x_0..x_T laid out as one vector."""
+"""Of theta's coordinates and x_0..x_T in their units, laid out as one vector."""
 
 
 @dataclass(frozen=True)
@@ -52,19 +56,21 @@ class Frame:
         return self.path + self.slope @ (z - self.z) + self.spread @ e
 
 
-def joint_draws(model: pf.StateSpaceModel, ys: np.ndarray, inputs: Inputs, seed: int, num_draws: int) -> Draws:
+def joint_draws(
+    model: pf.StateSpaceModel, ys: np.ndarray, inputs: Inputs, seed: int, num_draws: int, units: Units = PLAIN
+) -> Draws:
     """Sample theta and x_0..x_T of a model with Gaussian transitions and return the draws of theta."""
     key_start, key_pilot, key_choose, key_run = jax.random.split(jax.random.key(3_000 + seed), 4)
-    log_density = joint_log_density(model, ys, inputs)
+    log_density = joint_log_density(model, ys, inputs, units)
     middle = jnp.mean(jnp.asarray(model.parameters.prior_draws), axis=0)
     spread = jax.vmap(model.parameters.sample)(jax.random.split(key_start, NUM_CHAINS)) - middle
 
     def run(key, frame, z, num_warmup, num_draws):
         start = {"z": z, "e": jnp.zeros((NUM_CHAINS, frame.path.size))}
         in_frame = lambda at: log_density(at["z"], frame.states(at["z"], at["e"]))
-        return nuts(model, in_frame, start, key, num_warmup=num_warmup, num_draws=num_draws)
+        return nuts(model, in_frame, start, key, num_warmup=num_warmup, num_draws=num_draws, acceptance=0.9)
 
-    first = frame_at(log_density, middle, quiet_path(model, middle, inputs, len(ys)))
+    first = frame_at(log_density, middle, quiet_path(model, middle, inputs, len(ys), units))
     pilot = run(key_pilot, first, middle + PILOT_SPREAD * spread, 300, 150).z
     pilot = jnp.asarray(pilot.reshape(-1, pilot.shape[-1]))
     centre = jnp.mean(pilot, axis=0)
@@ -73,23 +79,25 @@ def joint_draws(model: pf.StateSpaceModel, ys: np.ndarray, inputs: Inputs, seed:
     return run(key_run, last, centre + 2 * (chosen - centre), 500, num_draws)
 
 
-def joint_log_density(model: pf.StateSpaceModel, ys: np.ndarray, inputs: Inputs) -> JointLogDensity:
+def joint_log_density(model: pf.StateSpaceModel, ys: np.ndarray, inputs: Inputs, units: Units) -> JointLogDensity:
     """Return log p(theta, x_{0:T}, y_{1:T}) in theta's coordinates."""
 
     def log_density(z, path):
         theta = model.parameters.constrain(z)
         shape = model.initial(theta, None).shape()
-        xs = jnp.reshape(path, (len(ys) + 1, *shape))
+        level, scale = units(theta)
+        xs = level + scale * jnp.reshape(path, (len(ys) + 1, *shape))
         move = lambda x_prev, x, inputs: model.transition_log_prob(theta, x_prev, x, inputs)
         look = lambda x, y, inputs: model.observation_log_prob(theta, x, y, inputs)
         scores = jax.vmap(move)(xs[:-1], xs[1:], inputs) + jax.vmap(look)(xs[1:], jnp.asarray(ys), inputs)
-        return model.parameters.log_prior(z) + model.initial_log_prob(theta, xs[0], None) + jnp.sum(scores)
+        first = model.initial_log_prob(theta, xs[0], None) + path.size * jnp.log(scale)
+        return model.parameters.log_prior(z) + first + jnp.sum(scores)
 
     return log_density
 
 
 def quiet_path(
-    model: pf.StateSpaceModel, z: Float[Array, " param"], inputs: Inputs, num_steps: int
+    model: pf.StateSpaceModel, z: Float[Array, " param"], inputs: Inputs, num_steps: int, units: Units
 ) -> Float[Array, " path"]:
     """Return x_0..x_T without noise."""
     theta = model.parameters.constrain(z)
@@ -101,7 +109,8 @@ def quiet_path(
         return x, x
 
     _, xs = jax.lax.scan(step, start, inputs, length=num_steps)
-    return jnp.concatenate([jnp.ravel(start), jnp.ravel(xs)])
+    level, scale = units(theta)
+    return (jnp.concatenate([jnp.ravel(start), jnp.ravel(xs)]) - level) / scale
 
 
 def frame_at(log_density: JointLogDensity, z: Float[Array, " param"], path: Float[Array, " path"]) -> Frame:

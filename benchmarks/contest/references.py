@@ -24,16 +24,27 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 import paramfilter as pf
-from benchmarks.answers import Answer
-from benchmarks.contest.joint import joint_draws
+from benchmarks.answers import Answer, lists
+from benchmarks.contest.joint import PLAIN, Units, joint_draws
 from benchmarks.contest.likelihoods import LogLikelihood, kalman_log_likelihood, regime_log_likelihood
-from benchmarks.problems import CONTEST, Problem, data, inputs_of
-from benchmarks.references import NO_MONTE_CARLO, by_moving_grid, lists, marginal_draws, summary
+from benchmarks.importance import Stretch, weighted_draws, weighted_summary
+from benchmarks.problems import CONTEST, CONTEST_SEEDS, Problem, data, inputs_of
+from benchmarks.references import (
+    NO_MONTE_CARLO,
+    VOLATILITY_RANGE,
+    by_moving_grid,
+    difference,
+    marginal_draws,
+    summary,
+    width_of_level,
+)
 from paramfilter.references.problem import in_float64
-from paramfilter.types import Inputs
+from paramfilter.types import Inputs, Theta
 
 RESULTS = Path(__file__).parent.parent / "results" / "references" / "contest.json"
 NUM_DRAWS = 2500
@@ -50,11 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Compute the trusted posteriors of the contest.")
     parser.add_argument("problems", nargs="*", help=f"of {', '.join(METHODS)}; all unless given")
     parser.add_argument("--times", nargs="*", type=int, default=[0, 1, 2], help="0 for T/10, 1 for 3T/10, 2 for T")
+    parser.add_argument("--seeds", nargs="*", type=int, default=list(CONTEST_SEEDS))
     parser.add_argument("--again", action="store_true", help="compute what is there already")
     chosen = parser.parse_args(arguments)
     for which in chosen.times:
         for name in chosen.problems or METHODS:
-            for seed in CONTEST[name].contest_seeds:
+            for seed in sorted({*chosen.seeds} & {*CONTEST[name].contest_seeds}):
                 num_seen = CONTEST[name].times[which]
                 if chosen.again or str(num_seen) not in load().get(name, {}).get(str(seed), {}):
                     write(name, seed, num_seen, reference(CONTEST[name], seed, num_seen))
@@ -132,17 +144,43 @@ def by_joint_nuts(model: pf.StateSpaceModel, ys: np.ndarray, inputs: Inputs, see
     return {"method": "NUTS on theta and states", **summary(joint_draws(model, ys, inputs, seed, NUM_DRAWS))}
 
 
+def by_joint_nuts_and_weights(
+    state_range: tuple[float, float],
+    stretch: Stretch = lambda theta, num_steps: jnp.ones(()),
+    units: Units = PLAIN,
+) -> Method:
+    """Sample theta and states, and hold the answer against draws of theta weighted by a forward filter on a grid."""
+
+    def method(model, ys, inputs, seed):
+        draws = joint_draws(model, ys, inputs, seed, NUM_DRAWS, units)
+        answer = {"method": "NUTS on theta and states", **summary(draws)}
+        centres = draws.z.reshape(-1, draws.z.shape[-1])
+        weighted = weighted_draws(jax.random.key(4_000 + seed), model, ys, centres, *state_range, stretch)
+        check = weighted_summary(model, weighted)
+        return {**answer, "check": {**check, **difference(answer, check)}}
+
+    return method
+
+
+def around_mu(theta: Theta) -> tuple[Array, Array]:
+    """Return level and scale of the log variances."""
+    return theta["mu"], theta["sigma"]
+
+
+NUTRIA_RANGE = (-2.5, 3.5)
+"""Of the grid of log abundance, in thousands; the census has -0.7 to 1.7."""
+
 METHODS: dict[str, Method] = {
     "ar1": by_likelihood("Kalman filter", kalman_log_likelihood),
     "tracking": by_likelihood("Kalman filter", kalman_log_likelihood),
     "regime_switching": by_likelihood("sum over regimes", regime_log_likelihood),
     "multispecies": by_likelihood("Kalman filter", kalman_log_likelihood),
     "sin": by_grid,
-    "nutria": by_joint_nuts,
+    "nutria": by_joint_nuts_and_weights(NUTRIA_RANGE),
     "epidemic": by_joint_nuts,
     "rainfall_runoff": by_joint_nuts,
-    "stochastic_volatility": by_joint_nuts,
-    "pound_dollar": by_joint_nuts,
+    "stochastic_volatility": by_joint_nuts_and_weights(VOLATILITY_RANGE, width_of_level, around_mu),
+    "pound_dollar": by_joint_nuts_and_weights(VOLATILITY_RANGE, width_of_level, around_mu),
     "cauchy_ar1": lambda model, ys, inputs, seed: by_moving_grid(model, ys, seed),
     "star": by_grid,
 }

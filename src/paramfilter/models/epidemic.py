@@ -69,7 +69,7 @@ def epidemic() -> StateSpaceModel:
         transition=transition,
         observation=observation,
         name="epidemic",
-        example_inputs=jnp.zeros(()),
+        example_inputs=jnp.asarray(0.5),
     )
 
 
