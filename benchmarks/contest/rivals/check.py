@@ -5,8 +5,9 @@
 - `densities`: the models written again for `particles`: log prior, transition and observation at its own draws, against
   paramfilter's. The worst difference of each problem.
 - A rival: 40 observations of `sin` by all its algorithms, eight seeds; `ar1` for Storvik's filter and for Liu-West with
-  a look-ahead, which collapses on `sin`. The mean over the seeds less the exact one, in posterior sds and in standard errors over the seeds; the same for log evidence. IF2 is compared with
-  the likelihood's maximum. More than five standard errors is marked.
+  a look-ahead, which collapses on `sin`. The mean over the seeds less the exact one, in posterior sds and in standard
+  errors over the seeds; the same for log evidence. IF2 is compared with the likelihood's maximum. More than five
+  standard errors is marked.
 - `all:` and a rival: the smallest size of each of its algorithms on the beginning of every problem, gaps and inputs
   included. Are the answers finite?
 """
