@@ -1,12 +1,15 @@
 """Every rival's program against exact answers, before anything is timed.
 
-    python -m benchmarks.contest.rivals.check [densities|particles|smcx|smcs|pypomp ...]
+    python -m benchmarks.contest.rivals.check [densities|particles|smcx|smcs|pypomp|all:particles|all:smcx ...]
 
 - `densities`: the models written again for `particles`: log prior, transition and observation at its own draws, against
   paramfilter's. The worst difference of each problem.
-- A rival: 40 observations of `sin` by all its algorithms (`ar1` for `smcs`), eight seeds. The mean over the seeds less
-  the exact one, in posterior sds and in standard errors over the seeds; the same for log evidence. IF2 is compared with
-  the likelihood's maximum. More than five standard errors is marked.
+- A rival: 40 observations of `sin` by all its algorithms, eight seeds; `ar1` for Storvik's filter and for Liu-West with
+  a look-ahead, which collapses on `sin`. The mean over the seeds less the exact one, in posterior sds and in standard
+  errors over the seeds; the same for log evidence. IF2 is compared with the likelihood's maximum. More than five
+  standard errors is marked.
+- `all:` and a rival: the smallest size of each of its algorithms on the beginning of every problem, gaps and inputs
+  included. Are the answers finite?
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import paramfilter as pf
+from benchmarks.contest.rivals.ladders import LADDERS
 from benchmarks.contest.rivals.models import model_of
 from benchmarks.contest.rivals.running import answer, task_of
-from benchmarks.problems import CONTEST, PROBLEMS, inputs_of
+from benchmarks.problems import CONTEST, PROBLEMS, data, inputs_of
 
 NUM_STEPS = 40
 SEEDS = list(range(8))
+NUM_FIRST = 30
 SUSPICIOUS = 5.0
 TRUTH = {"sin": {"theta": 0.7}, "ar1": {"phi": 0.8, "q": 1.0, "r": 1.0}}
 CHECKS = {
@@ -70,11 +75,11 @@ def our_densities(model: pf.StateSpaceModel, found: dict, inputs) -> np.ndarray:
 
 def check_rival(rival: str) -> None:
     """Print a row for each parameter of each algorithm, and one for its evidence."""
-    problem = "ar1" if rival == "smcs" else "sin"
-    with jax.enable_x64(False):
-        _, ys = pf.simulate(jax.random.key(0), model_of(problem), TRUTH[problem], NUM_STEPS)
-    exact = exact_ar1(ys) if problem == "ar1" else exact_sin(ys)
     for algorithm, size in CHECKS[rival].items():
+        problem = "ar1" if algorithm in ("storvik", "liu_west") else "sin"
+        with jax.enable_x64(False):
+            _, ys = pf.simulate(jax.random.key(0), model_of(problem), TRUTH[problem], NUM_STEPS)
+        exact = exact_ar1(ys) if problem == "ar1" else exact_sin(ys)
         task = task_of(problem, ys, [NUM_STEPS], algorithm, size, seeds=SEEDS, repeats=1)
         answers = answer(rival, task)
         label = f"{rival} {algorithm} {' '.join(map(str, size.values()))}"
@@ -91,6 +96,21 @@ def check_rival(rival: str) -> None:
                 np.array([one["log_evidence"][0] for one in answers]) - exact["log_evidence"],
                 1.0,
             )
+
+
+def try_all(rival: str) -> None:
+    """Print whether each algorithm answers on each problem."""
+    for ladder in LADDERS:
+        for problem in CONTEST.values() if ladder.rival == rival else ():
+            if ladder.problems is not None and problem.name not in ladder.problems:
+                continue
+            ys = data(problem, 0)[1][:NUM_FIRST]
+            inputs = jax.tree.map(lambda table: table[:NUM_FIRST], inputs_of(problem))
+            task = task_of(problem.name, ys, [NUM_FIRST], ladder.algorithm, ladder.rungs[0], inputs, seed=0, repeats=1)
+            found = answer(rival, task)
+            finite = all(np.all(np.isfinite(value)) for value in found["mean"][0].values())
+            said = found["error"] or ("finite" if finite else "NaN")
+            print(f"{rival} {ladder.algorithm:16s} {problem.name:24s} {said}", flush=True)
 
 
 def show(label: str, name: str, errors: np.ndarray, unit: float) -> None:
@@ -140,4 +160,9 @@ def exact_ar1(ys, num_draws: int = 1_000_000) -> dict:
 
 if __name__ == "__main__":
     for what in sys.argv[1:] or ["densities", *CHECKS]:
-        check_densities() if what == "densities" else check_rival(what)
+        if what == "densities":
+            check_densities()
+        elif what.startswith("all:"):
+            try_all(what.removeprefix("all:"))
+        else:
+            check_rival(what)
