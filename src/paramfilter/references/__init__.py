@@ -17,8 +17,8 @@ given more time.
 from paramfilter.references.draws import DrawPosterior
 from paramfilter.references.grid import grid_posterior
 from paramfilter.references.kalman import kalman_grid
-from paramfilter.references.particles import Particles
 from paramfilter.references.metropolis import pmmh
+from paramfilter.references.particles import Particles
 from paramfilter.references.posterior import Accuracy, GridPosterior
 from paramfilter.references.smc2 import Smc2, Smc2State
 from paramfilter.references.state_grid import StateGrid
