@@ -1,5 +1,6 @@
 """What `analyse` says of models whose structure is known."""
 
+import jax.numpy as jnp
 import numpyro.distributions as dist
 import pytest
 
@@ -14,6 +15,27 @@ def test_the_blocks_of_a_model_are_found():
     assert not report.conjugate and "LogNormal" in report.not_conjugate_because
     assert report.exact_rank == 5 and report.recommended == "CrossInterpolation"
     assert "exactly separable: 5 numbers" in str(report) and "phi, q | r" in str(report)
+
+
+def seasonal(**inputs):
+    """Make a model of which a single season shows only the product a exp(b u)."""
+    return pf.StateSpaceModel(
+        prior={"a": dist.Normal(1.0, 0.5), "b": dist.Normal(0.0, 0.5)},
+        initial=lambda theta, u: dist.Normal(0.0, 1.0),
+        transition=lambda theta, x, u: dist.Normal(theta["a"] * jnp.exp(theta["b"] * u), 1.0),
+        observation=lambda theta, x, u: dist.Normal(x, 0.5),
+        **inputs,
+    )
+
+
+def test_typical_inputs_show_what_one_example_hides():
+    """log p(x' | theta) has the terms a e^(bu) and a^2 e^(2bu): two numbers for each season."""
+    seasons = jnp.array([-1.0, 0.0, 1.0])
+    assert pf.separability.analyse(seasonal(example_inputs=1.0)).exact_rank == 2
+    model = seasonal(typical_inputs=seasons)
+    assert pf.separability.analyse(model).exact_rank == 6
+    assert model.example_inputs == -1.0
+    assert model.inputs_at(jnp.arange(4)).tolist() == [-1.0, 0.0, 1.0, -1.0]
 
 
 def test_a_parameter_that_changes_nothing_is_named():

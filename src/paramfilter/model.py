@@ -29,7 +29,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from paramfilter import distributions
 from paramfilter.parameters import Parameters
@@ -58,6 +58,8 @@ class StateSpaceModel:
         observation: `(theta, x, inputs) ->` the distribution of the observation of `x`.
         name: What checkpoints and messages call the model.
         example_inputs: Inputs of one step, if the model reads any; used to try the model out before data arrive.
+        typical_inputs: Inputs of many steps, with a leading axis, where they change from step to step: beliefs are
+            fitted to these before data arrive, and what a parameter does at inputs unlike them may be missed.
     """
 
     prior: Mapping[str, Any]
@@ -66,11 +68,23 @@ class StateSpaceModel:
     observation: Callable[[Theta, State, Inputs], Any]
     name: str = "model"
     example_inputs: Inputs = None
+    typical_inputs: Inputs = None
+
+    def __post_init__(self):
+        if self.typical_inputs is not None and self.example_inputs is None:
+            object.__setattr__(self, "example_inputs", jax.tree.map(lambda leaf: leaf[0], self.typical_inputs))
 
     @cached_property
     def parameters(self) -> Parameters:
         """The unknowns: names, priors, coordinates."""
         return Parameters(self.prior)
+
+    def inputs_at(self, index: Int[Array, "..."]) -> Inputs:
+        """Return inputs that a step may meet: rows of the typical ones, from the top again after the last."""
+        if self.typical_inputs is None:
+            shape = jnp.shape(index)
+            return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*shape, *jnp.shape(leaf))), self.example_inputs)
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[index % len(leaf)], self.typical_inputs)
 
     def sample_initial(self, key: KeyArray, theta: Theta, inputs: Inputs) -> State:
         """Draw x_0."""

@@ -95,9 +95,8 @@ def _same_structure(x0: Any, x1: Any) -> None:
 
 
 def _refuse_nan(model: StateSpaceModel) -> None:
-    inputs = model.example_inputs
 
-    def one(key, z):
+    def one(key, z, inputs):
         key_initial, key_move, key_observe = jax.random.split(key, 3)
         theta = model.parameters.constrain(z)
         x0 = strongly_typed(model.sample_initial(key_initial, theta, inputs))
@@ -113,7 +112,9 @@ def _refuse_nan(model: StateSpaceModel) -> None:
         return [jnp.all(jnp.isfinite(value)) for value in values], theta
 
     keys = jax.random.split(jax.random.key(0), NUM_PROBES)
-    finite, thetas = jax.jit(jax.vmap(one))(keys, jnp.asarray(model.parameters.prior_draws[:NUM_PROBES], float))
+    finite, thetas = jax.jit(jax.vmap(one))(
+        keys, jnp.asarray(model.parameters.prior_draws[:NUM_PROBES], float), model.inputs_at(jnp.arange(NUM_PROBES))
+    )
     parts = ("initial", "transition", "log p(x | x_prev, theta)", "observation", "log p(y | x, theta)")
     for part, is_finite in zip(parts, finite, strict=True):
         share = 1.0 - float(jnp.mean(is_finite))

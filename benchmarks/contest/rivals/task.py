@@ -17,6 +17,7 @@ library gives up has an "error" and NaN for what it could not say. A task with "
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import sys
@@ -87,7 +88,9 @@ def moments(draws: dict[str, np.ndarray], weights: np.ndarray | None = None, log
 def serve(algorithms: dict[str, Algorithm], giving_up: tuple[type[Exception], ...] = ()) -> None:
     """Answer the task on stdin; an exception in `giving_up` is the library's way to say that a run has failed."""
     said = json.load(sys.stdin)
-    answers = [answer(said | {"seed": seed}, algorithms, giving_up) for seed in said.get("seeds", [said.get("seed")])]
+    seeds = said.get("seeds", [said.get("seed")])
+    with contextlib.redirect_stdout(sys.stderr):  # what a library prints is not the answer
+        answers = [answer(said | {"seed": seed}, algorithms, giving_up) for seed in seeds]
     json.dump(answers if "seeds" in said else answers[0], sys.stdout)
 
 

@@ -283,6 +283,7 @@ def _part_of_model(model: StateSpaceModel, names: Names) -> StateSpaceModel:
         observation=lambda theta, x, inputs: model.observation(completed(theta), x, inputs),
         name=f"{model.name} ({', '.join(names)})",
         example_inputs=model.example_inputs,
+        typical_inputs=model.typical_inputs,
     )
     _ = part.parameters  # made here and now: a belief that does not ask at bind would make them inside a trace
     return part

@@ -69,7 +69,7 @@ def epidemic() -> StateSpaceModel:
         transition=transition,
         observation=observation,
         name="epidemic",
-        example_inputs=jnp.asarray(0.5),
+        typical_inputs=inputs(WEEKS_OF_A_YEAR),
     )
 
 

@@ -75,7 +75,7 @@ def rainfall_runoff() -> StateSpaceModel:
         transition=transition,
         observation=observation,
         name="rainfall_runoff",
-        example_inputs={"rain": jnp.asarray(5.0), "evaporation": jnp.asarray(2.0)},
+        typical_inputs=inputs(DAYS_OF_A_YEAR),
     )
 
 

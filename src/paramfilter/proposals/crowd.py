@@ -79,6 +79,7 @@ def crowd_of(model: StateSpaceModel, size: int) -> CrowdModel:
         observation=observation,
         name=f"{model.name}, {size} states a particle",
         example_inputs=model.example_inputs,
+        typical_inputs=model.typical_inputs,
         member=model,
     )
 

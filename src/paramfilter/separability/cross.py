@@ -288,32 +288,32 @@ def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameter
     and an interpolation that has never seen any invents modes for them. Returns `num_data` transitions; paths that
     exploded or left the numbers are replaced by others.
     """
-    inputs = model.example_inputs
     num_paths = 2 * num_data
 
-    def walk(path_key, z):
+    def walk(path_key, z, begin):
         key_initial, key_length, key_path = jax.random.split(path_key, 3)
         theta = model.parameters.constrain(z)
-        x = strongly_typed(model.sample_initial(key_initial, theta, inputs))
+        x = strongly_typed(model.sample_initial(key_initial, theta, model.example_inputs))
         length = jax.random.randint(key_length, (), 0, MAX_BURN_IN)
 
         def move(index, x_now):
+            inputs = model.inputs_at(begin + index)
             return strongly_typed(model.sample_transition(jax.random.fold_in(key_path, index), theta, x_now, inputs))
 
-        return jax.lax.fori_loop(0, length, move, x)
+        return jax.lax.fori_loop(0, length, move, x), begin + length
 
-    def go_on(path_key, z, x_prev):
+    def go_on(path_key, z, x_prev, now):
         key_x, key_y = jax.random.split(path_key)
-        theta = model.parameters.constrain(z)
+        theta, inputs = model.parameters.constrain(z), model.inputs_at(now)
         x = strongly_typed(model.sample_transition(key_x, theta, x_prev, inputs))
         y = model.sample_observation(key_y, theta, x, inputs)
         return x, jax.tree.map(lambda leaf: leaf.astype(float), y)
 
     z = jnp.asarray(np.resize(parameters, (num_paths, parameters.shape[1])), float)
     key_walk, key_end = jax.random.split(key)
-    x_prev = jax.jit(jax.vmap(walk))(jax.random.split(key_walk, num_paths), z)
+    x_prev, now = jax.jit(jax.vmap(walk))(jax.random.split(key_walk, num_paths), z, jnp.arange(num_paths))
     x_prev = jax.tree.map(_some_farther_out, x_prev)
-    moving = (x_prev, *jax.jit(jax.vmap(go_on))(jax.random.split(key_end, num_paths), z, x_prev))
+    moving = (x_prev, *jax.jit(jax.vmap(go_on))(jax.random.split(key_end, num_paths), z, x_prev, now))
     rows = np.concatenate([np.reshape(leaf, (num_paths, -1)) for leaf in jax.tree.leaves(moving)], axis=1)
     rows = np.where(np.isfinite(rows), rows, np.inf).astype(np.float64)
     middle = np.median(rows, axis=0)
@@ -322,8 +322,7 @@ def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameter
     is_lost = ~np.all(np.isfinite(rows), axis=1)
     chosen = np.sort(np.argsort(is_far.astype(int) + 2 * is_lost, kind="stable")[:num_data])
     x_prev, x, y = jax.tree.map(lambda leaf: leaf[chosen], moving)
-    repeated = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_data, *jnp.shape(leaf))), inputs)
-    return Datum(x_prev, x, y, repeated)
+    return Datum(x_prev, x, y, model.inputs_at(now[chosen]))
 
 
 def _some_farther_out(states: Float[Array, "path ..."]) -> Float[Array, "path ..."]:

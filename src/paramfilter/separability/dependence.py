@@ -25,10 +25,10 @@ class Dependence:
     observation: bool
 
 
-def probe_datum(key: KeyArray, model: StateSpaceModel, z: Float[Array, " param"]) -> Datum:
+def probe_datum(key: KeyArray, model: StateSpaceModel, z: Float[Array, " param"], inputs: Inputs) -> Datum:
     """Draw one step from the model at a given theta."""
     key_initial, key_move, key_observe = jax.random.split(key, 3)
-    theta, inputs = model.parameters.constrain(z), model.example_inputs
+    theta = model.parameters.constrain(z)
     x0 = strongly_typed(model.sample_initial(key_initial, theta, inputs))
     x1 = strongly_typed(model.sample_transition(key_move, theta, x0, inputs))
     y = model.sample_observation(key_observe, theta, x1, inputs)
@@ -39,7 +39,8 @@ def probe_data(model: StateSpaceModel, num_probes: int = NUM_PROBES) -> tuple[Fl
     """Draw several steps, each at its own theta from the prior, in the precision that is on."""
     z = jnp.asarray(model.parameters.prior_draws[:num_probes], float)
     keys = jax.random.split(jax.random.key(0), num_probes)
-    return z, jax.jit(jax.vmap(lambda key, point: probe_datum(key, model, point)))(keys, z)
+    draw = lambda key, point, inputs: probe_datum(key, model, point, inputs)
+    return z, jax.jit(jax.vmap(draw))(keys, z, model.inputs_at(jnp.arange(num_probes)))
 
 
 @lru_cache(maxsize=64)  # models are compared by identity
