@@ -87,7 +87,7 @@ def reference(problem: Problem, seed: int, num_seen: int) -> Answer:
 def is_admitted(answer: Answer) -> bool:
     """Apply the protocol's rule."""
     if "change_when_all_spacings_are_halved" in answer:
-        return answer["change_when_all_spacings_are_halved"]["mean"] < MOST_CHANGE
+        return bool(answer["change_when_all_spacings_are_halved"]["mean"] < MOST_CHANGE)
     return (
         answer["num_draws"] >= FEWEST_DRAWS
         and answer["split_rhat"] < MOST_RHAT
