@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -14,6 +15,10 @@ HEADER = (
     "| algorithm | size | error of the mean | of log sd | cover of 90 % | CPU s | first | MB |",
     "|---|---|---|---|---|---|---|---|",
 )
+
+OWN, BLUE = "ours default", "#0072b2"
+COLOURS = ("#d55e00", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#000000", "#999999")
+"""Of Okabe and Ito, which the colour-blind can tell apart."""
 
 
 def judged(problem: str) -> list[tuple[rows.Row, rows.Verdict]]:
@@ -37,7 +42,7 @@ def _line(row: rows.Row, verdict: rows.Verdict) -> str:
         " x ".join(f"{size:,}" for size in row["size"].values()),
         ", ".join(errors),
         _number(verdict.log_sd_error[-1]),
-        _number(verdict.cover[-1]),
+        "–" if np.isnan(verdict.cover[-1]) else f"{verdict.cover[-1]:.2f}",
         f"{_number(verdict.cpu_seconds)} ({_number(low)} to {_number(high)})",
         _number(row["runs"][0]["cpu_seconds_first"]),
         f"{verdict.peak_mb:.0f}",
@@ -96,9 +101,10 @@ def picture(problem: str, axes: Any) -> None:
     ladders: dict[str, list[tuple[float, float]]] = {}
     for row, verdict in judged(problem):
         ladders.setdefault(name_of(row).replace("`", ""), []).append((verdict.cpu_seconds, float(verdict.error[-1])))
+    colours = dict(zip((name for name in ladders if name != OWN), itertools.cycle(COLOURS)))
     for name, points in ladders.items():
         seconds, errors = zip(*sorted(points), strict=True)
-        own = name == "ours default"
+        own = name == OWN
         axes.plot(
             seconds,
             errors,
@@ -107,11 +113,13 @@ def picture(problem: str, axes: Any) -> None:
             lw=2.5 if own else 1,
             label=name,
             zorder=3 if own else 2,
-            color="#0072b2" if own else None,
+            color=BLUE if own else colours[name],
             ls="-" if name.startswith("ours") else "--",
         )
     axes.axhline(rows.GOOD_ENOUGH, color="0.5", lw=0.8, zorder=1)
     axes.set(xscale="log", yscale="log", title=problem, xlabel="CPU seconds for the stream", ylabel="error, sds")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter("")
 
 
 if __name__ == "__main__":

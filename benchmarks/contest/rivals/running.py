@@ -33,8 +33,8 @@ def task_of(problem: str, ys: Any, times: list[int], algorithm: str, size: dict[
     return dict(problem=problem, ys=written, inputs=tables, times=times, algorithm=algorithm, size=size, **more)
 
 
-def answer(library: str, task: dict[str, Any], seconds: float | None = None) -> Any:
-    """Run the program of a library on a task; `seconds` of wall time is when it is given up."""
+def answer(library: str, task: dict[str, Any] | list[dict[str, Any]], seconds: float | None = None) -> Any:
+    """Run the program of a library on a task, or on several; `seconds` of wall time is when it is given up."""
     if library == "ours":
         command = [sys.executable, "-m", "benchmarks.contest.ours_program"]
     else:
@@ -59,5 +59,6 @@ def answer(library: str, task: dict[str, Any], seconds: float | None = None) -> 
         timeout=seconds,
     )
     if done.returncode != 0:
-        raise RuntimeError(f"{library} on {task['problem']} by {task['algorithm']}: {done.stderr[-2000:]}")
+        one = task[0] if isinstance(task, list) else task
+        raise RuntimeError(f"{library} on {one['problem']} by {one['algorithm']}: {done.stderr[-2000:]}")
     return json.loads(done.stdout)

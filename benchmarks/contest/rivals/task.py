@@ -13,6 +13,7 @@ An answer on stdout, with one entry of each list for each time:
 The whole job is done twice, or as often as "repeats" says. `cpu_seconds` is the last one's process time: from nothing
 to the last of the times. An algorithm that begins anew for each time counts for its last time only. A run that its
 library gives up has an "error" and NaN for what it could not say. A task with "seeds", a list, gets a list of answers.
+A list of tasks gets a list of all that: what was compiled for one data set serves the next.
 """
 
 from __future__ import annotations
@@ -87,11 +88,18 @@ def moments(draws: dict[str, np.ndarray], weights: np.ndarray | None = None, log
 
 def serve(algorithms: dict[str, Algorithm], giving_up: tuple[type[Exception], ...] = ()) -> None:
     """Answer the task on stdin; an exception in `giving_up` is the library's way to say that a run has failed."""
-    said = json.load(sys.stdin)
-    seeds = said.get("seeds", [said.get("seed")])
+    given = json.load(sys.stdin)
+    tasks = given if isinstance(given, list) else [given]
     with contextlib.redirect_stdout(sys.stderr):  # what a library prints is not the answer
-        answers = [answer(said | {"seed": seed}, algorithms, giving_up) for seed in seeds]
-    json.dump(answers if "seeds" in said else answers[0], sys.stdout)
+        answers = [answers_of(said, algorithms, giving_up) for said in tasks]
+    json.dump(answers if isinstance(given, list) else answers[0], sys.stdout)
+
+
+def answers_of(said: dict[str, Any], algorithms: dict[str, Algorithm], giving_up) -> Any:
+    """Answer one task, with a list if it has seeds."""
+    seeds = said.get("seeds", [said.get("seed")])
+    answers = [answer(said | {"seed": seed}, algorithms, giving_up) for seed in seeds]
+    return answers if "seeds" in said else answers[0]
 
 
 def answer(said: dict[str, Any], algorithms: dict[str, Algorithm], giving_up) -> dict[str, Any]:
