@@ -1,0 +1,62 @@
+"""The contest's arithmetic, and one task answered from end to end, at a small size."""
+
+import numpy as np
+import pytest
+from benchmarks.contest import references, rows
+from benchmarks.contest.ours_program import ALGORITHMS
+from benchmarks.contest.rivals.ladders import LADDERS as RIVALS
+from benchmarks.contest.rivals.running import task_of
+from benchmarks.contest.rivals.task import answers_of
+from benchmarks.problems import CONTEST, data
+
+
+def row_of(change):
+    """Return a row of one run on `regime_switching` that says what the reference says, with a change."""
+    known = references.load()["regime_switching"]["0"]
+    at_end = known[str(CONTEST["regime_switching"].times[-1])]
+    mean, sd = change(
+        {k: np.array(v) for k, v in at_end["mean"].items()}, {k: np.array(v) for k, v in at_end["sd"].items()}
+    )
+    run = {"data_set": 0, "mean": [mean] * 3, "sd": [sd] * 3, "cpu_seconds": 2.0, "peak_mb": 10.0}
+    return {"library": "ours", "algorithm": "default", "size": {}, "runs": [run]}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "log_sd_error", "cover"),
+    [
+        (lambda mean, sd: (mean, sd), 0.0, 0.0, 0.9),
+        (lambda mean, sd: ({k: mean[k] + 2 * sd[k] for k in mean}, sd), 2.0, 0.0, 0.3612),
+        (lambda mean, sd: (mean, {k: sd[k] / 2 for k in sd}), 0.0, np.log(2), 0.5892),
+        (lambda mean, sd: ({k: np.nan * mean[k] for k in mean}, sd), rows.LOST, 0.0, 0.0),
+        (lambda mean, sd: (mean, None), 0.0, np.nan, np.nan),
+    ],
+    ids=["right", "two sds off", "twice too sure", "lost", "a point"],
+)
+def test_what_a_row_is_worth(change, error, log_sd_error, cover):
+    """The mass of N(0, 1) between 0.355 and 3.645 is 0.361; within half of 1.645 it is 0.589."""
+    found = rows.judge("regime_switching", row_of(change))
+    assert found.error[-1] == pytest.approx(error)
+    assert found.log_sd_error[-1] == pytest.approx(log_sd_error, nan_ok=True)
+    assert found.cover[-1] == pytest.approx(cover, abs=1e-3, nan_ok=True)
+    assert found.reaches == (error <= 0.25)
+
+
+def test_references_that_are_used_are_admitted():
+    answers = [answer for of_seed in references.load().values() for one in of_seed.values() for answer in one.values()]
+    assert len(answers) > 20
+    assert all(answer["admitted"] == references.is_admitted(answer) for answer in answers)
+
+
+def test_a_task_is_answered():
+    ys = np.asarray(data(CONTEST["sin"], 0)[1])[:12]
+    task = task_of("sin", ys, [4, 12], "sir", {"num_particles": 32}, seeds=[0, 1])
+    first, second = answers_of(task, ALGORITHMS, ())
+    assert [len(first[part]) for part in ("mean", "sd", "log_evidence")] == [2, 2, 2]
+    assert first["mean"][0] != second["mean"][0] and first["error"] is None
+    assert 0 < first["cpu_seconds"] < second["cpu_seconds_first"] + first["cpu_seconds_first"]
+
+
+def test_rungs_grow():
+    for ladder in RIVALS:
+        costs = [np.prod(list(rung.values())) for rung in ladder.rungs]
+        assert costs == sorted(costs) and len(set(costs)) == len(costs)
