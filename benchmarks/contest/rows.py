@@ -77,7 +77,8 @@ class Verdict:
 
 def judge(problem: str, row: Row) -> Verdict:
     """Compare a row with the references; times without one are NaN."""
-    each = [np.array(list(_deviations(problem, run))) for run in row["runs"]]
+    known = references.load().get(problem, {})
+    each = [np.array(list(_deviations(problem, known, run))) for run in row["runs"]]
     deviations = np.concatenate(each, axis=1)  # time, run and parameter, (error, log ratio)
     errors, ratios = deviations[..., 0], deviations[..., 1]
     seconds = [run["cpu_seconds"] for run in row["runs"]]
@@ -92,11 +93,11 @@ def judge(problem: str, row: Row) -> Verdict:
     )
 
 
-def _deviations(problem: str, run: dict[str, Any]) -> Iterator[np.ndarray]:
+def _deviations(problem: str, known: dict[str, Any], run: dict[str, Any]) -> Iterator[np.ndarray]:
     """Yield for each time an array of (error of the mean, log ratio of sds), one row for each scalar parameter."""
-    known = references.load().get(problem, {}).get(str(run["data_set"]), {})
+    answers = known.get(str(run["data_set"]), {})
     for place, time in enumerate(CONTEST[problem].times):
-        answer = known.get(str(time))
+        answer = answers.get(str(time))
         if answer is None or not answer["admitted"]:
             size = sum(np.size(value) for value in run["mean"][-1].values())
             yield np.full((size, 2), np.nan)

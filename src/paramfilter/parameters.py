@@ -74,6 +74,11 @@ class Parameters:
                 )
         return np.asarray(draws, np.float64)
 
+    @cached_property
+    def prior_sd(self) -> Float[np.ndarray, " param"]:
+        """The prior's sd of each unconstrained coordinate, from its draws."""
+        return np.std(self.prior_draws, axis=0)
+
     @property
     def joint(self) -> JointPrior | None:
         """The prior as one Gaussian over z, if it is given as such."""

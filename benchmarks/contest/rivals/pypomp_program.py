@@ -25,7 +25,7 @@ def pmcmc(task: Task):
     """Yield the posterior of a chain of its own for each time."""
     for time in task.times:
         model, pomp = made(task, time)
-        sds = np.std(model.parameters.prior_draws, axis=0)
+        sds = model.parameters.prior_sd
         key_start, key_run = jax.random.split(jax.random.key(task.seed))
         pomp.pmcmc(
             J=task.size["num_x"],

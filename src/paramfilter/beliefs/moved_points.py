@@ -13,12 +13,10 @@ discrete-time state-space Markov models, Bernoulli 24 (2018).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from paramfilter.beliefs.base import Belief, BoundBelief, Draw, no_outcome
@@ -71,11 +69,6 @@ class Jitter(Belief):
 class _MovedPoint(BoundPointMass):
     """A point that is drawn anew around where it was."""
 
-    @cached_property
-    def prior_sd(self) -> np.ndarray:
-        """The prior's sd of each unconstrained coordinate."""
-        return np.std(self.model.parameters.prior_draws, axis=0)
-
     def kernel(self, shared: Any, z: Float[Array, " param"]) -> Spread:
         """Return where a value at z may go."""
         raise NotImplementedError
@@ -90,10 +83,10 @@ class _BoundShrinkingKernel(_MovedPoint):
     keep: float = 1.0
 
     def start_shared(self, z):
-        return spread_of(z, jnp.zeros(len(z), z.dtype), MIN_SPREAD * self.prior_sd)
+        return spread_of(z, jnp.zeros(len(z), z.dtype), MIN_SPREAD * self.model.parameters.prior_sd)
 
     def regroup(self, shared, statistics, z, log_weights):
-        return spread_of(z, log_weights, MIN_SPREAD * self.prior_sd), statistics
+        return spread_of(z, log_weights, MIN_SPREAD * self.model.parameters.prior_sd), statistics
 
     def kernel(self, shared, z):
         bandwidth = (1 - self.keep**2) ** 0.5
@@ -105,4 +98,4 @@ class _BoundJitter(_MovedPoint):
     sd: float = 0.0
 
     def kernel(self, shared, z):
-        return Spread(z, jnp.diag(jnp.asarray(self.sd * self.prior_sd, z.dtype)))
+        return Spread(z, jnp.diag(jnp.asarray(self.sd * self.model.parameters.prior_sd, z.dtype)))

@@ -46,4 +46,6 @@ class BoundPointMass(BoundBelief):
         return Moments(theta, jax.tree.map(jnp.zeros_like, theta))
 
     def log_prob(self, shared, statistic, z):
-        raise BeliefError("a PointMass belief has no density. Use posterior.sample, or a filter with another belief.")
+        raise BeliefError(
+            f"a {self.name} belief has no density. Use posterior.sample, or a filter with another belief."
+        )

@@ -71,7 +71,7 @@ def nested_particle_filter(
     num_states: int | None = None,
     resampling: Resampling = Systematic(),
 ) -> ParticleFilter:
-    """Make the nested particle filter, for models of which one can only draw: each theta has a filter of its own.
+    """Make the nested particle filter, a yardstick: each value of theta has a particle filter of its own.
 
     Args:
         model: The model.

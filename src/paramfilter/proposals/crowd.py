@@ -2,8 +2,8 @@
 
 `crowd_of(model, size)` makes a model whose state is `size` states of the given one, and `CrowdMove` moves them all,
 weighs the particle by the mean of their likelihoods, and resamples within the crowd. With a `Jitter` of theta this is
-the nested particle filter of Crisan and Miguez (2018): nothing is asked of the model but draws and an observation
-density, at the price of N x M states.
+the nested particle filter of Crisan and Miguez (2018). Its steps use draws and the observation's density alone, at the
+price of N x M states; the transition's density is looked at once, when the filter is built.
 """
 
 from __future__ import annotations

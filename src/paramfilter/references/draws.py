@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +11,13 @@ import numpy as np
 from jaxtyping import Float
 
 from paramfilter.parameters import Parameters
+from paramfilter.references.posterior import WeightedThetas, natural
 from paramfilter.types import KeyArray
 from paramfilter.weights import choose_by_weight
 
 
 @dataclass(frozen=True, eq=False)
-class DrawPosterior:
+class DrawPosterior(WeightedThetas):
     """Draws from p(theta | y_{1:t}).
 
     Args:
@@ -36,20 +38,11 @@ class DrawPosterior:
     rhat: float | None = None
     acceptance: float | None = None
 
-    @property
-    def theta(self) -> dict[str, np.ndarray]:
+    @cached_property
+    def theta(self) -> dict[str, np.ndarray]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The draws on the natural scale, by name, with a leading axis of draws."""
-        return natural(self.parameters, self.z)
-
-    def mean(self) -> dict[str, np.ndarray]:
-        """Return the posterior mean of each parameter, on its natural scale."""
-        return {name: self._expect(values) for name, values in self.theta.items()}
-
-    def sd(self) -> dict[str, np.ndarray]:
-        """Return the posterior standard deviation of each parameter."""
-        centre = self.mean()
-        variances = {name: self._expect((values - centre[name]) ** 2) for name, values in self.theta.items()}
-        return {name: np.asarray(np.sqrt(variance)) for name, variance in variances.items()}
+        with jax.enable_x64(True):
+            return natural(self.parameters, self.z)
 
     def sample(self, key: KeyArray, num_draws: int) -> dict[str, np.ndarray]:
         """Choose draws by weight, each parameter with a leading axis of length num_draws."""
@@ -64,13 +57,3 @@ class DrawPosterior:
             name: np.asarray(np.quantile(values, q, axis=0, weights=weights, method="inverted_cdf"))
             for name, values in self.theta.items()
         }
-
-    def _expect(self, values: np.ndarray) -> np.ndarray:
-        return np.asarray(np.tensordot(np.exp(self.log_weights), values, axes=1))
-
-
-def natural(parameters: Parameters, z: Float[np.ndarray, "draw param"]) -> dict[str, np.ndarray]:
-    """Return coordinates on the natural scale, by name."""
-    with jax.enable_x64(True):
-        theta = jax.jit(jax.vmap(parameters.constrain))(jnp.asarray(z, jnp.float64))
-    return {name: np.asarray(values) for name, values in theta.items()}

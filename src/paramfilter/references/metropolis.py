@@ -20,7 +20,8 @@ from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from paramfilter.extras import extra
 from paramfilter.model import StateSpaceModel
 from paramfilter.references.bootstrap import bootstrap_filter
-from paramfilter.references.draws import DrawPosterior, natural
+from paramfilter.references.draws import DrawPosterior
+from paramfilter.references.posterior import natural
 from paramfilter.references.problem import Problem, problem_of
 from paramfilter.types import Inputs, KeyArray, Observation
 
@@ -29,6 +30,8 @@ NUM_ROUNDS = 4
 """Of the warm-up; after each the step is fitted to where the chains are."""
 ROUGH_STEP = 0.3
 """Of the first round, in prior sds."""
+NUM_STARTS = 16
+"""Draws of the prior among which a chain looks for its start."""
 
 
 def pmmh(
@@ -63,14 +66,14 @@ def pmmh(
         problem = problem_of(model, ys, inputs, initial_inputs)
         run = _chain(problem, num_particles)
         key_start, *keys = jax.random.split(key, NUM_ROUNDS + 2)
-        scale = np.std(model.parameters.prior_draws, axis=0)
+        scale = model.parameters.prior_sd
         z = jnp.asarray(_best_of_prior(problem, key_start, num_particles, num_chains))
         factor = ROUGH_STEP * np.diag(scale)
         for key_round in keys[:-1]:
             draws, _ = run(jax.random.split(key_round, num_chains), z, factor, num_warmup // NUM_ROUNDS)
             z, factor = draws[:, -1], fitted_step(draws.reshape(-1, draws.shape[-1]), scale)
         draws, accepted = run(jax.random.split(keys[-1], num_chains), z, factor, num_draws)
-    theta = natural(model.parameters, draws.reshape(-1, draws.shape[-1]))
+        theta = natural(model.parameters, draws.reshape(-1, draws.shape[-1]))
     chains = {name: values.reshape(num_chains, num_draws, -1) for name, values in theta.items()}
     return DrawPosterior(
         model.parameters,
@@ -102,14 +105,14 @@ def _log_density(problem: Problem, num_particles: int) -> Callable[[Array, KeyAr
 
 
 def _best_of_prior(problem: Problem, key: KeyArray, num_particles: int, num_chains: int) -> np.ndarray:
-    """Return the best of 16 prior draws for each chain: one that starts where y is impossible never moves."""
+    """Return the best of some prior draws for each chain: one that starts where y is impossible never moves."""
     key_draw, key_filter = jax.random.split(key)
-    z = jax.vmap(problem.model.parameters.sample)(jax.random.split(key_draw, 16 * num_chains))
+    z = jax.vmap(problem.model.parameters.sample)(jax.random.split(key_draw, NUM_STARTS * num_chains))
     log_density = _log_density(problem, num_particles)
     at_one = lambda pair: log_density(pair[0], pair[1])
     scores = jax.jit(lambda *pairs: jax.lax.map(at_one, pairs))(z, jax.random.split(key_filter, len(z)))
-    best = np.argmax(np.asarray(scores).reshape(num_chains, 16), axis=1)
-    return np.asarray(z).reshape(num_chains, 16, -1)[np.arange(num_chains), best]
+    best = np.argmax(np.asarray(scores).reshape(num_chains, NUM_STARTS), axis=1)
+    return np.asarray(z).reshape(num_chains, NUM_STARTS, -1)[np.arange(num_chains), best]
 
 
 def _chain(problem: Problem, num_particles: int) -> Callable:

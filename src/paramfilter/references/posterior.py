@@ -39,8 +39,33 @@ class Accuracy:
     log_evidence: float
 
 
+class WeightedThetas:
+    """Values of theta with weights, and their moments.
+
+    Attributes:
+        theta: The values on the natural scale, by name, with a leading axis.
+        log_weights: Their normalised log weights.
+    """
+
+    theta: dict[str, np.ndarray]
+    log_weights: Float[np.ndarray, " value"]
+
+    def mean(self) -> dict[str, np.ndarray]:
+        """Return the posterior mean of each parameter, on its natural scale."""
+        return {name: self._expect(values) for name, values in self.theta.items()}
+
+    def sd(self) -> dict[str, np.ndarray]:
+        """Return the posterior standard deviation of each parameter."""
+        centre = self.mean()
+        variances = {name: self._expect((values - centre[name]) ** 2) for name, values in self.theta.items()}
+        return {name: np.asarray(np.sqrt(variance)) for name, variance in variances.items()}
+
+    def _expect(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(_weighted_sum(np.exp(self.log_weights), values))
+
+
 @dataclass(frozen=True, eq=False)
-class GridPosterior:
+class GridPosterior(WeightedThetas):
     """p(theta, x_T | y_{1:T}) with theta on a grid.
 
     Args:
@@ -66,16 +91,6 @@ class GridPosterior:
     standard_error: Accuracy | None = None
     _coordinates: Coordinates = field(kw_only=True, repr=False)
     _surface: Surface = field(kw_only=True, repr=False)
-
-    def mean(self) -> dict[str, np.ndarray]:
-        """Return the posterior mean of each parameter, on its natural scale."""
-        return {name: self._expect(values) for name, values in self.theta.items()}
-
-    def sd(self) -> dict[str, np.ndarray]:
-        """Return the posterior standard deviation of each parameter."""
-        centre = self.mean()
-        variances = {name: self._expect((values - centre[name]) ** 2) for name, values in self.theta.items()}
-        return {name: np.asarray(np.sqrt(variance)) for name, variance in variances.items()}
 
     def quantile(self, q: float | Float[np.ndarray, " q"]) -> dict[str, np.ndarray]:
         """Return quantiles of each parameter; an array of shares gives a leading axis.
@@ -113,10 +128,7 @@ class GridPosterior:
         """Draw `n` values of theta, each parameter with a leading axis of length n."""
         with jax.enable_x64(True):
             v = self._surface.sample(key, n)
-            return _natural(self.parameters, self._coordinates.to_z(v))
-
-    def _expect(self, values: np.ndarray) -> np.ndarray:
-        return np.asarray(_weighted_sum(np.exp(self.log_weights), values))
+            return natural(self.parameters, self._coordinates.to_z(v))
 
     def _quantiles(self, share: float) -> dict[str, np.ndarray]:
         signs = _monotone_signs(self.parameters, self.z)
@@ -130,12 +142,12 @@ class GridPosterior:
             where = self.parameters.slices[name]
             for coordinate, sign in zip(range(where.start, where.stop), own_signs, strict=True):
                 v[coordinate] = self._surface.quantile(coordinate, share if sign > 0 else 1.0 - share)
-            answers[name] = np.asarray(_natural(self.parameters, self._coordinates.to_z(v)[None])[name][0])
+            answers[name] = np.asarray(natural(self.parameters, self._coordinates.to_z(v)[None])[name][0])
         return answers
 
     def _weighted_quantile(self, name: str, share: float) -> np.ndarray:
         v = self._surface.frame.to_v(self._surface.fine_points)
-        values = _natural(self.parameters, self._coordinates.to_z(v))[name]
+        values = natural(self.parameters, self._coordinates.to_z(v))[name]
         components = values.reshape(len(values), -1)
         weights = self._surface.fine_density / self._surface.fine_density.sum()
         order = np.argsort(components, axis=0)
@@ -179,7 +191,7 @@ def posterior_on(
         parameters=parameters,
         z=z,
         log_weights=log_weights,
-        theta=_natural(parameters, z),
+        theta=natural(parameters, z),
         log_evidence=float(total + frame.log_cell),
         state_mean=_as_state(problem, centre),
         state_sd=_as_state(problem, np.sqrt(np.maximum(variance, 0.0))),
@@ -204,7 +216,8 @@ def _as_state(problem: Problem, vector: np.ndarray) -> Any:
     return jax.tree.map(np.asarray, problem.to_state(jnp.asarray(vector)))
 
 
-def _natural(parameters: Parameters, z: Float[np.ndarray, "node param"]) -> dict[str, np.ndarray]:
+def natural(parameters: Parameters, z: Float[np.ndarray, "node param"]) -> dict[str, np.ndarray]:
+    """Return coordinates on the natural scale, by name; to be called with float64 on."""
     theta = jax.vmap(parameters.constrain)(jnp.asarray(z))
     return {name: np.asarray(values) for name, values in theta.items()}
 

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float, PyTree
 from scipy.special import logsumexp
 
 from paramfilter.errors import ModelError
+from paramfilter.filters import keep_where
 from paramfilter.model import StateSpaceModel
 from paramfilter.references.bootstrap import first_states, moved_and_weighed, systematic
 from paramfilter.references.draws import DrawPosterior
@@ -142,7 +143,7 @@ class Smc2:
         key, key_choose, *keys = jax.random.split(state.key, 2 + self.num_moves)
         chosen = systematic(key_choose, jnp.exp(state.log_weights))
         z, x, log_likelihood = jax.tree.map(lambda leaf: leaf[chosen], (state.z, state.x, state.log_likelihood))
-        factor = jnp.asarray(fitted_step(np.asarray(z), np.std(self.model.parameters.prior_draws, axis=0)))
+        factor = jnp.asarray(fitted_step(np.asarray(z), self.model.parameters.prior_sd))
         shares = []
         for key_move in keys:
             z, x, log_likelihood, accepted = self._pmmh_move(state.num_states)(
@@ -202,11 +203,7 @@ class Smc2:
             new_x, new_likelihood = self._over_the_past(num_states, key_run, proposed, past, initial_inputs, time)
             log_ratio = new_likelihood + log_prior(proposed) - log_likelihood - log_prior(z)
             accepted = jnp.log(jax.random.uniform(key_accept, log_ratio.shape)) < log_ratio
-
-            def choose(new, old):
-                return jnp.where(accepted.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
-            return *jax.tree.map(choose, (proposed, new_x, new_likelihood), (z, x, log_likelihood)), accepted
+            return *keep_where(accepted, (proposed, new_x, new_likelihood), (z, x, log_likelihood)), accepted
 
         return self._jitted("move", num_states, move)
 

@@ -180,7 +180,7 @@ class _Moves:
 def _moves(model: StateSpaceModel) -> _Moves:
     """Move one and two coordinates at a time, and see what the log density does."""
     size = model.parameters.dimension
-    steps = STEP * np.std(model.parameters.prior_draws, axis=0) * np.eye(size)
+    steps = STEP * model.parameters.prior_sd * np.eye(size)
     pairs = steps[:, None] + steps[None]
     with jax.enable_x64(True):
         factors = ThetaFactors(model)
