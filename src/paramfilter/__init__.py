@@ -3,7 +3,7 @@
 Online, Bayesian, at a cost per observation that does not grow with the length of the stream.
 """
 
-from paramfilter import beliefs, models, proposals, references, resampling, separability, theta_samplers
+from paramfilter import beliefs, models, plots, proposals, references, resampling, separability, theta_samplers
 from paramfilter.backfilling import BackfillReport, Columns, backfill, share_out
 from paramfilter.calibration import Calibration, calibrate
 from paramfilter.checkpoint import restore, save
@@ -34,8 +34,10 @@ from paramfilter.fleet import Fleet, FleetState
 from paramfilter.large import LargeFilter, LargeState
 from paramfilter.memory import BankState, MemoryBank
 from paramfilter.model import StateSpaceModel, simulate
+from paramfilter.observations import Observations, observations_from
 from paramfilter.outcome import Outcome
-from paramfilter.running import Forecast, History, Summary, predict, run
+from paramfilter.results import open_result, save_result, to_datatree, to_pandas, to_parquet, to_polars
+from paramfilter.running import Forecast, History, Summary, join, predict, record, run
 from paramfilter.warm_start import start_from_draws
 
 __version__ = "0.1.0"
@@ -59,6 +61,7 @@ __all__ = [
     "MemoryBank",
     "MissingExtraError",
     "ModelError",
+    "Observations",
     "Outcome",
     "ParamfilterError",
     "ParticleFilter",
@@ -75,16 +78,22 @@ __all__ = [
     "diagnose",
     "explain",
     "extended_parameter_filter",
+    "join",
     "liu_west_filter",
     "models",
     "nested_particle_filter",
+    "observations_from",
+    "open_result",
+    "plots",
     "predict",
     "proposals",
+    "record",
     "references",
     "resampling",
     "restore",
     "run",
     "save",
+    "save_result",
     "separability",
     "share_out",
     "simulate",
@@ -92,4 +101,8 @@ __all__ = [
     "start_from_draws",
     "storvik_filter",
     "theta_samplers",
+    "to_datatree",
+    "to_pandas",
+    "to_parquet",
+    "to_polars",
 ]

@@ -8,7 +8,7 @@ progress bar may speak.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from tqdm import tqdm
 from paramfilter.errors import DataError
 from paramfilter.filters import FilterState, ParticleFilter, StepInfo, draw_joint, mixture_moments
 from paramfilter.model import strongly_typed
+from paramfilter.observations import Observations
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.weights import weighted_mean_and_variance
 
@@ -40,6 +41,19 @@ class Summary:
     sd: PyTree
 
 
+@dataclass(frozen=True, eq=False)
+class Maker:
+    """The filter that made a record; equal to another with the same fingerprint, so that records can be joined."""
+
+    filter: ParticleFilter
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Maker) and other.filter.fingerprint == self.filter.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.filter.fingerprint)
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class History:
@@ -49,17 +63,27 @@ class History:
         theta: Posterior mean and sd of each parameter.
         x: Filtered mean and sd of the state.
         info: What happened: ess, log_evidence_increment, outcome, ...
+        maker: Whose record it is; not an array.
     """
 
     theta: Summary
     x: Summary
     info: StepInfo
+    maker: Maker = field(metadata={"static": True})
+
+    @property
+    def filter(self) -> ParticleFilter:
+        """The filter that was run."""
+        return self.maker.filter
+
+    def __len__(self) -> int:
+        return len(self.info.ess)
 
 
 def run(
     filter: ParticleFilter,
     state: FilterState,
-    ys: Observation,
+    ys: Observation | Observations,
     inputs: Inputs = None,
     *,
     progress: bool | None = None,
@@ -69,13 +93,16 @@ def run(
     Args:
         filter: The filter.
         state: Its state so far, from `filter.init` or from an earlier run.
-        ys: Observations with a leading time axis; NaN where missing.
+        ys: Observations with a leading time axis, NaN where missing; or what `observations_from` took from a table,
+            inputs included.
         inputs: A pytree with the same leading axis, or None.
         progress: Show a bar with rate, ESS and time left; None shows it on a terminal only.
 
     Returns:
         The state after the last observation, and a `History`.
     """
+    if isinstance(ys, Observations):
+        ys, inputs = ys.ys, ys.inputs
     ys = filter.as_observation(ys, leading=("time",))
     inputs = strongly_typed(jax.tree.map(jnp.asarray, inputs))
     num_steps = _common_length(ys, inputs)
@@ -95,7 +122,23 @@ def run(
             num_turns = _next_turns(num_turns, elapsed)
     if not pieces:
         raise DataError("ys holds no observation; its leading axis is time.")
-    return state, jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *pieces)
+    return state, join(*pieces)
+
+
+def record(filter: ParticleFilter, state: FilterState, info: StepInfo) -> History:
+    """Return a history of one step, for those who call `step` themselves.
+
+    Args:
+        filter: The filter.
+        state: Its state after the step.
+        info: What the step returned.
+    """
+    return jax.tree.map(lambda leaf: leaf[None], filter.compiled(summarise)(state, info))
+
+
+def join(*histories: History) -> History:
+    """Put histories of one stream together, in the order of time."""
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *histories)
 
 
 def _run_chunk(
@@ -128,6 +171,7 @@ def summarise(filter: ParticleFilter, state: FilterState, info: StepInfo) -> His
         theta=Summary(moments.mean, jax.tree.map(jnp.sqrt, moments.variance)),
         x=Summary(mean, jax.tree.map(jnp.sqrt, variance)),
         info=info,
+        maker=Maker(filter),
     )
 
 

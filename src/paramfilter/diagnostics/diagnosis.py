@@ -12,7 +12,7 @@ import numpy as np
 
 from paramfilter.diagnostics import codes
 from paramfilter.diagnostics.codes import Code
-from paramfilter.filters import FilterState
+from paramfilter.filters import FilterState, StepInfo
 from paramfilter.outcome import Outcome
 from paramfilter.ranks import chance_of_ranks
 from paramfilter.running import History
@@ -77,6 +77,25 @@ class Diagnosis:
         )
 
 
+@dataclass(frozen=True)
+class Record:
+    """All that the checks look at.
+
+    Attributes:
+        made_by: Fingerprint of the filter, as JSON.
+        time: How many observations have been taken in.
+        mixed_at: When beliefs were last mixed; -1 if never.
+        outcome: All flags raised so far.
+        info: What happened at each step of the history.
+    """
+
+    made_by: str
+    time: int
+    mixed_at: int
+    outcome: int
+    info: StepInfo
+
+
 def diagnose(state: FilterState, history: History) -> Diagnosis:
     """Look at a run, print what was found, and return it.
 
@@ -84,58 +103,62 @@ def diagnose(state: FilterState, history: History) -> Diagnosis:
         state: The state after the run.
         history: What `run` recorded.
     """
-    made_by = json.loads(state.made_by)
-    num_particles, num_islands = made_by["particles"], made_by["islands"]
-    num_steps = len(history.info.ess)
-    islands = "" if num_islands == 1 else f" in {num_islands} islands"
-    heading = f"{made_by['model']}: {num_steps} steps, {num_particles} particles{islands}, {made_by['belief']}"
-    checks = (
-        _check_weights(history, num_particles),
-        None if _is_mixed(state, num_particles) else _check_ancestors(history, num_particles, num_islands),
-        _check_islands(history, made_by["coordinates"]),
-        _check_forecasts(history),
-    )
-    flagged = tuple(_check_flags(history, int(state.outcome)))
-    found = tuple(sorted((f for f in (*checks, *flagged) if f is not None), key=lambda f: f.code.code))
-    diagnosis = Diagnosis(heading, len(codes.CODES), found)
+    record = Record(state.made_by, int(state.time), int(state.mixed_at), int(state.outcome), history.info)
+    diagnosis = examine(record)
     print(diagnosis)
     return diagnosis
 
 
-def _check_weights(history: History, num_particles: int) -> Finding | None:
-    shares = np.asarray(history.info.ess) / num_particles
+def examine(record: Record) -> Diagnosis:
+    """Look at a record, of a run or of a saved result."""
+    made_by, info = json.loads(record.made_by), record.info
+    num_particles, num_islands = made_by["particles"], made_by["islands"]
+    islands = "" if num_islands == 1 else f" in {num_islands} islands"
+    heading = f"{made_by['model']}: {len(info.ess)} steps, {num_particles} particles{islands}, {made_by['belief']}"
+    checks = (
+        _check_weights(info, num_particles),
+        None if _is_mixed(record, num_particles) else _check_ancestors(info, num_particles, num_islands),
+        _check_islands(info, made_by["coordinates"]),
+        _check_forecasts(info),
+    )
+    flagged = tuple(_check_flags(info, record.outcome))
+    found = tuple(sorted((f for f in (*checks, *flagged) if f is not None), key=lambda f: f.code.code))
+    return Diagnosis(heading, len(codes.CODES), found)
+
+
+def _check_weights(info: StepInfo, num_particles: int) -> Finding | None:
+    shares = np.asarray(info.ess) / num_particles
     if np.median(shares) >= LEAST_ESS:
         return None
     return Finding(codes.FEW_EFFECTIVE, f"the median effective sample size is {np.median(shares):.1%} of N.")
 
 
-def _is_mixed(state: FilterState, num_particles: int) -> bool:
+def _is_mixed(record: Record, num_particles: int) -> bool:
     """Tell whether beliefs were mixed from two ancestors not long ago, so that they do not ride on paths."""
-    last = int(state.mixed_at)
-    return last >= 0 and int(state.time) - last <= LONG_AGO * num_particles
+    return record.mixed_at >= 0 and record.time - record.mixed_at <= LONG_AGO * num_particles
 
 
-def _check_ancestors(history: History, num_particles: int, num_islands: int) -> Finding | None:
-    left = int(np.asarray(history.info.num_ancestors)[-1])
+def _check_ancestors(info: StepInfo, num_particles: int, num_islands: int) -> Finding | None:
+    left = int(np.asarray(info.num_ancestors)[-1])
     if left > num_islands:
         return None
     whose = "one" if num_islands == 1 else "one an island"
     return Finding(codes.FEW_ANCESTORS, f"of {num_particles} ancestors before half time {whose} is left.")
 
 
-def _check_islands(history: History, coordinates: list[str]) -> Finding | None:
-    last = np.asarray(history.info.rhat)[-1]
+def _check_islands(info: StepInfo, coordinates: list[str]) -> Finding | None:
+    last = np.asarray(info.rhat)[-1]
     if not np.any(last > RHAT_LIMIT):
         return None
     worst = ", ".join(
         f"{name} {value:.2f}" for name, value in zip(coordinates, last, strict=True) if value > RHAT_LIMIT
     )
-    since = np.argmax(np.max(np.asarray(history.info.rhat), axis=1) > RHAT_LIMIT) + 1
+    since = np.argmax(np.max(np.asarray(info.rhat), axis=1) > RHAT_LIMIT) + 1
     return Finding(codes.DISAGREEMENT, f"R-hat is {worst} (limit {RHAT_LIMIT}), above the limit first at step {since}.")
 
 
-def _check_forecasts(history: History) -> Finding | None:
-    for path, leaf in jax.tree_util.tree_leaves_with_path(history.info.pit):
+def _check_forecasts(info: StepInfo) -> Finding | None:
+    for path, leaf in jax.tree_util.tree_leaves_with_path(info.pit):
         ranks = np.reshape(np.asarray(leaf), (len(leaf), -1))
         for component in range(ranks.shape[1]):
             seen = ranks[:, component][~np.isnan(ranks[:, component])]
@@ -149,14 +172,14 @@ def _check_forecasts(history: History) -> Finding | None:
     return None
 
 
-def _check_flags(history: History, outcome: int) -> Iterator[Finding]:
-    outcomes = np.asarray(history.info.outcome)
+def _check_flags(info: StepInfo, outcome: int) -> Iterator[Finding]:
+    outcomes = np.asarray(info.outcome)
     for code in dict.fromkeys(codes.OF_FLAG.values()):
         flags = sum(flag for flag, its in codes.OF_FLAG.items() if its is code)
         times = np.flatnonzero(outcomes & int(flags))
         if len(times):
             share = f"{len(times)} of {len(outcomes)} steps, first at step {times[0] + 1}, last at {times[-1] + 1}"
-            largest = np.max(np.nan_to_num(np.asarray(history.info.approximation_error), nan=np.inf))
+            largest = np.max(np.nan_to_num(np.asarray(info.approximation_error), nan=np.inf))
             extra = f"; the largest error was {largest:.2g} nats" if code is codes.INACCURATE else ""
             yield Finding(code, f"in {share}{extra}.")
         elif Outcome(outcome) & Outcome(int(flags)):

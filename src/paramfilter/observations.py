@@ -1,0 +1,130 @@
+"""Observations from a table, with their inputs and their times: what `run` takes, and what results are labelled with.
+
+A table is anything narwhals reads (pandas, polars, pyarrow, ...) or a dict of columns. A column becomes an array of
+floats; what is null or NaN there is a missing value here. Times are kept as they are and never enter the numbers.
+
+>>> table = {"day": ["mon", "tue", "wed"], "level": [0.1, None, 0.3], "rain": [0.0, 2.0, 1.0]}
+>>> data = observations_from(table, y="level", inputs={"rain": "rain"}, time="day")
+>>> data.ys, data.inputs, data.times
+(array([0.1, nan, 0.3]), {'rain': array([0., 2., 1.])}, array(['mon', 'tue', 'wed'], dtype='<U3'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from paramfilter.errors import DataError
+from paramfilter.extras import extra
+from paramfilter.types import Inputs, Observation
+
+Columns = Any
+"""A column's name; several names for a vector; or a dict (or other tree) of these."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """What was seen, and when.
+
+    Attributes:
+        ys: Observations with a leading time axis; NaN where missing.
+        inputs: Inputs with the same leading axis, or None.
+        times: When each was made, as the table said it; None to count steps.
+    """
+
+    ys: Observation
+    inputs: Inputs = None
+    times: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(jax.tree.leaves(self.ys)[0])
+
+
+def observations_from(table: Any, y: Columns = None, inputs: Columns = None, time: str | None = None) -> Observations:
+    """Take observations, inputs and times out of a table.
+
+    Args:
+        table: A DataFrame of pandas, polars or pyarrow, a Series of pandas or polars, or a dict of columns.
+        y: The column of the observations; a list of columns for a vector; a dict for a model that observes a dict. None
+            takes the only column that is not used otherwise.
+        inputs: The columns of the inputs, in the shape in which the model reads them: a name, a list, or a dict.
+        time: The column of the times; None takes the index of a pandas table, if it has one that is not just a count.
+    """
+    columns = table if isinstance(table, Mapping) else _columns_of(table)
+    if y is None:
+        y = _only_column(columns, {*jax.tree.leaves(inputs), time})
+    times = _column(columns, time) if time is not None else _index_of(table)
+    pick = lambda names: _numbers(columns, names)
+    return Observations(pick(y), None if inputs is None else pick(inputs), times)
+
+
+def _columns_of(table: Any) -> Mapping[str, Any]:
+    narwhals = extra("narwhals", "tables")
+    try:
+        frame = narwhals.from_native(table, allow_series=True)
+    except TypeError as error:
+        raise DataError(
+            f"a table is a DataFrame or Series of pandas, polars or pyarrow, or a dict of columns; got a "
+            f"{type(table).__name__}. Arrays go to run as they are."
+        ) from error
+    if isinstance(frame, narwhals.LazyFrame):
+        frame = frame.collect()
+    if isinstance(frame, narwhals.Series):
+        return {str(frame.name or "y"): frame.to_numpy()}
+    return {str(name): frame[name].to_numpy() for name in frame.columns}
+
+
+def _only_column(columns: Mapping[str, Any], used: set[str | None]) -> str:
+    left = [name for name in columns if name not in used]
+    if len(left) != 1:
+        raise DataError(f'which column is observed? Say y="..."; there are {left}.')
+    return left[0]
+
+
+def _numbers(columns: Mapping[str, Any], names: Columns) -> Any:
+    """Replace names by arrays: a list of names becomes one array with a last axis."""
+    if isinstance(names, str):
+        return _as_floats(names, _column(columns, names))
+    if isinstance(names, Mapping):
+        return {key: _numbers(columns, value) for key, value in names.items()}
+    if isinstance(names, Sequence):
+        return np.stack([_numbers(columns, name) for name in names], axis=-1)
+    raise DataError(f"columns are named by texts, lists or dicts of them; got {names!r}.")
+
+
+def _column(columns: Mapping[str, Any], name: str) -> np.ndarray:
+    if name not in columns:
+        raise DataError(f'the table has no column "{name}"; it has {list(columns)}.')
+    return np.asarray(columns[name])
+
+
+def _as_floats(name: str, column: np.ndarray) -> np.ndarray:
+    if column.dtype == object:  # numbers with None among them
+        column = np.array([np.nan if value is None else value for value in column])
+    if column.dtype.kind not in "biuf":
+        first = next((index for index, value in enumerate(column) if not _is_number(value)), 0)
+        raise DataError(
+            f'column "{name}" holds {column.dtype} instead of numbers; row {first} is {column[first].item()!r}. '
+            "Convert it, or leave the value empty if it is missing."
+        )
+    return column.astype(float)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, np.datetime64 | np.timedelta64)
+
+
+def _index_of(table: Any) -> np.ndarray | None:
+    """Return the index of a pandas table if it says more than the row's number."""
+    index = getattr(table, "index", None)
+    if index is None or callable(index) or type(index).__name__ == "RangeIndex":
+        return None
+    return np.asarray(index)

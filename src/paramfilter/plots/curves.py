@@ -1,0 +1,97 @@
+"""How fast algorithms come to the truth, and how large the error of a belief is at each order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from paramfilter.errors import DataError
+from paramfilter.plots.strips import ERROR_LIMIT
+from paramfilter.plots.style import (
+    ALARM,
+    COLOURS,
+    MOST_POINTS,
+    Results,
+    coloured,
+    component,
+    group_of,
+    labels_of,
+    opened,
+    panels,
+    picture,
+    true_value,
+)
+
+
+@picture
+def convergence(
+    results: Results,
+    *,
+    names: Iterable[str] | None = None,
+    truth: Mapping[str, Any] | None = None,
+    level: float = 0.9,
+) -> Any:
+    """Draw the distance of each posterior mean from the truth over time, with the posterior sd dotted.
+
+    A right posterior is off by about its own sd; a line far above its dotted one is surer than it may be.
+    """
+    trees = opened(results)
+    if truth is None:
+        raise DataError('convergence needs truth={"name": value} to measure distances from.')
+    labels = [one for one in labels_of(trees, "filtered", names) if true_value(truth, one) is not None]
+    if not labels:
+        raise DataError(f"truth names {list(truth)}, and none of them is a parameter of the result.")
+    figure, axes = panels(len(labels), 2.4, sharex=True)
+    for axis, label in zip(axes, labels, strict=True):
+        for legend, tree, colour in coloured(trees):
+            _, mean, sd = component(tree, "filtered", label)
+            # Evenly spaced on a logarithmic axis.
+            steps = np.unique(np.geomspace(1, len(mean), min(len(mean), MOST_POINTS)).astype(int))
+            axis.plot(steps, np.abs(mean - true_value(truth, label))[steps - 1], color=colour, lw=1.2, label=legend)
+            axis.plot(steps, sd[steps - 1], color=colour, linewidth=1.6, linestyle=":")
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_ylabel(f"|mean - truth|, {label}")
+    if len(trees) > 1:
+        axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
+    axes[-1].set_xlabel("observations; dotted: the posterior's own sd")
+    return figure
+
+
+@picture
+def error_against_order(
+    results: Results,
+    *,
+    names: Iterable[str] | None = None,
+    truth: Mapping[str, Any] | None = None,
+    level: float = 0.9,
+) -> Any:
+    """Draw how far beliefs are from the exact ones, in nats, against the order (or number of nodes) of each.
+
+    Args:
+        results: A dict from order to result.
+        names: Has no part in this picture; nor have `truth` and `level`.
+        truth: As said.
+        level: As said.
+    """
+    trees = opened(results)
+    try:
+        orders = np.array([float(label) for label in trees])
+    except ValueError:
+        raise DataError(f"the keys of results must be orders, such as {{3: ..., 5: ...}}; got {list(trees)}.") from None
+    errors = [np.asarray(group_of(tree, "filter_stats")["approximation_error"], float) for tree in trees.values()]
+    figure, (axis,) = panels(1, 3.2)
+    last = np.array([one[-1] for one in errors])
+    worst = np.array([np.max(np.where(np.isnan(one), np.inf, one)) for one in errors])
+    place = np.argsort(orders)
+    for values, colour, label in ((worst, COLOURS[1], "worst of all steps"), (last, COLOURS[0], "at the end")):
+        axis.plot(orders[place], values[place], "o-", color=colour, label=label)
+    axis.axhline(ERROR_LIMIT, color=ALARM, linestyle="--", linewidth=1, label=f"flagged above {ERROR_LIMIT}")
+    axis.set_yscale("log")
+    axis.set_xticks(orders)
+    axis.set_xlabel("order")
+    axis.set_ylabel("error of the beliefs, nats")
+    axis.legend()
+    return figure

@@ -1,0 +1,86 @@
+"""Ranks: where observations lay among their forecasts, or truths among posterior draws. Flat is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+
+from paramfilter.calibration import Calibration
+from paramfilter.errors import DataError
+from paramfilter.extras import extra
+from paramfilter.plots.style import EXTRA, GAP, Results, coloured, group_of, opened, picture
+from paramfilter.results.tree import PIT
+
+NUM_BINS = 20
+FEW = 200
+"""Below so many ranks half as many bins are used."""
+
+
+@picture
+def ranks(
+    results: Results | Calibration,
+    *,
+    names: Iterable[str] | None = None,
+    truth: Mapping[str, Any] | None = None,
+    level: float = 0.9,
+) -> Any:
+    """Draw histograms of ranks, over the band in which a bar of uniform ranks lies with probability `level`.
+
+    Args:
+        results: One result (ranks of observations among one-step forecasts), a `Calibration` (ranks of true parameters
+            and states among posterior draws, at its last time), or a dict of these.
+        names: Quantities to draw.
+        truth: Has no part in this picture.
+        level: Of the band.
+    """
+    pyplot = extra("matplotlib.pyplot", EXTRA)
+    found = {(label, name): values for label, one in _all(results).items() for name, values in one.items()}
+    wanted = {place: values for place, values in found.items() if names is None or place[1] in names}
+    if not wanted:
+        raise DataError(f"there are no ranks of {names}; there are some of {sorted({name for _, name in found})}.")
+    columns = min(3, len(wanted))
+    rows = -(-len(wanted) // columns)
+    figure, axes = pyplot.subplots(
+        rows, columns, figsize=(max(4.0, 0.5 + 2.9 * columns), 0.5 + 2.1 * rows), layout="constrained", squeeze=False
+    )
+    colours = {label: colour for label, _, colour in coloured(dict.fromkeys(label for label, _ in wanted))}
+    for axis, ((label, name), values) in zip(axes.flat, wanted.items(), strict=False):
+        values = values[~np.isnan(values)]
+        num_bins = NUM_BINS if len(values) >= FEW else NUM_BINS // 2
+        low, high = binom.interval(level, len(values), 1 / num_bins)
+        axis.axhspan(low, high, color=GAP, linewidth=0)
+        axis.axhline(len(values) / num_bins, color="white", linewidth=1)
+        axis.hist(values, num_bins, range=(0, 1), color=colours[label], alpha=0.75, rwidth=0.92)
+        axis.set_title(f"{label}: {name}" if label else name)
+        axis.set_xlim(0, 1)
+        axis.set_xticks([0, 0.5, 1])
+        axis.set_yticks([])
+        axis.spines["left"].set_visible(False)
+    for axis in axes.flat[len(wanted) :]:
+        axis.set_axis_off()
+    figure.supxlabel(f"rank; grey: {level:.0%} band of uniform ranks", fontsize=9)
+    return figure
+
+
+def _all(results: Any) -> dict[str, dict[str, np.ndarray]]:
+    """Return ranks by label and quantity."""
+    if isinstance(results, Calibration):
+        return {"": {name: results.ranks[:, -1, index] for index, name in enumerate(results.quantities)}}
+    if isinstance(results, Mapping) and any(isinstance(one, Calibration) for one in results.values()):
+        return {str(label): ranks for label, one in results.items() for ranks in _all(one).values()}
+    return {label: _of_forecasts(tree) for label, tree in opened(results).items()}
+
+
+def _of_forecasts(tree: Any) -> dict[str, np.ndarray]:
+    found = {}
+    for name, variable in group_of(tree, "filter_stats").data_vars.items():
+        if not str(name).startswith(PIT):
+            continue
+        values = np.asarray(variable, float)
+        for place in np.ndindex(values.shape[1:]):
+            label = str(name).removeprefix(PIT)
+            found[label if not place else f"{label}[{','.join(map(str, place))}]"] = values[:, *place]
+    return found

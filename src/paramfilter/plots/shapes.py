@@ -1,0 +1,163 @@
+"""Shapes of the posterior at one moment: against the prior, and in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.stats import gaussian_kde
+
+from paramfilter.extras import extra
+from paramfilter.plots.style import (
+    EXTRA,
+    INK,
+    MOST_PANELS,
+    QUIET,
+    Results,
+    coloured,
+    group_of,
+    labels_of,
+    opened,
+    picture,
+    true_value,
+)
+from paramfilter.results.tables import bounds_of
+
+MOST_PAIRS = 6
+MOST_DOTS = 3000
+NUM_GRID = 200
+WIDE = 0.005
+"""Share of the draws left out on each side of an axis."""
+
+
+@picture
+def prior_posterior(
+    results: Results,
+    *,
+    names: Iterable[str] | None = None,
+    truth: Mapping[str, Any] | None = None,
+    level: float = 0.9,
+) -> Any:
+    """Draw the posterior of each parameter over its prior, with the contraction 1 - var(posterior) / var(prior)."""
+    pyplot = extra("matplotlib.pyplot", EXTRA)
+    trees = opened(results)
+    labels = labels_of(trees, "filtered", names)[:MOST_PANELS]
+    columns = min(3, len(labels))
+    rows = -(-len(labels) // columns)
+    figure, axes = pyplot.subplots(
+        rows, columns, figsize=(0.5 + 2.9 * columns, 0.4 + 2.3 * rows), layout="constrained", squeeze=False
+    )
+    for axis in axes.flat[len(labels) :]:
+        axis.set_axis_off()
+    for axis, label in zip(axes.flat, labels, strict=False):
+        first = next(iter(trees.values()))
+        before, bounds = draws_of(first, "prior", label)
+        _density(axis, before, bounds, QUIET, "prior")
+        contractions = []
+        for legend, tree, colour in coloured(trees):
+            after, _ = draws_of(tree, "posterior", label)
+            _density(axis, after, bounds, colour, legend or "posterior")
+            ends = np.quantile(after, [0.5 - level / 2, 0.5 + level / 2])
+            axis.plot(ends, [0, 0], color=colour, linewidth=4, solid_capstyle="butt", clip_on=False)
+            contractions.append(f"{1 - np.var(after) / np.var(before):.1%}")
+        if (value := true_value(truth, label)) is not None:
+            axis.axvline(value, color=INK, linewidth=1, linestyle="--", label="truth")
+        axis.set_title(f"{label}: contraction {', '.join(contractions)}")
+        axis.set_yticks([])
+        axis.spines["left"].set_visible(False)
+        axis.set_ylim(bottom=0)
+    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    return figure
+
+
+@picture
+def pairs(
+    results: Results,
+    *,
+    names: Iterable[str] | None = None,
+    truth: Mapping[str, Any] | None = None,
+    level: float = 0.9,
+) -> Any:
+    """Draw each parameter against each other, now: draws below the diagonal, densities on it, correlations above."""
+    pyplot = extra("matplotlib.pyplot", EXTRA)
+    trees = opened(results)
+    labels = labels_of(trees, "filtered", names)[:MOST_PAIRS]
+    size = len(labels)
+    figure, axes = pyplot.subplots(size, size, figsize=(1 + 1.7 * size,) * 2, layout="constrained", squeeze=False)
+    for legend, tree, colour in coloured(trees):
+        draws = [draws_of(tree, "posterior", label)[0] for label in labels]
+        correlation = np.atleast_2d(np.corrcoef(draws))
+        for row, column in np.ndindex(size, size):
+            axis = axes[row, column]
+            if row == column:
+                _density(axis, draws[row], draws_of(tree, "posterior", labels[row])[1], colour, legend)
+            elif row > column:
+                some = slice(None, None, max(1, len(draws[row]) // MOST_DOTS))
+                dots = {"markersize": 2, "alpha": 0.25, "rasterized": True}
+                axis.plot(draws[column][some], draws[row][some], ".", color=colour, markeredgewidth=0, **dots)
+            else:
+                _write(axis, f"{correlation[row, column]:+.2f}", colour, list(trees).index(legend), len(trees))
+    for row, column in np.ndindex(size, size):
+        _trim(axes[row, column], labels, row, column, size)
+        _mark(axes[row, column], row, column, [true_value(truth, label) for label in labels])
+    if len(trees) > 1:
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    return figure
+
+
+def draws_of(tree: Any, group: str, label: str) -> tuple[np.ndarray, dict[str, float]]:
+    """Return all draws of a component, and the bounds of its parameter."""
+    name, _, place = label.partition("[")
+    variable = group_of(tree, group)[name]
+    values = np.asarray(variable, float)
+    values = values.reshape(-1, *values.shape[2:])
+    index = tuple(int(number) for number in place.rstrip("]").split(",")) if place else ()
+    return values[:, *index], bounds_of(variable)
+
+
+def _density(axis: Any, draws: np.ndarray, bounds: Mapping[str, float], colour: str, label: str) -> None:
+    """Draw a smooth density; at a bound the kernel is folded back, so that no mass is drawn outside."""
+    low, high = np.quantile(draws, [WIDE, 1 - WIDE])
+    margin = 0.15 * (high - low)
+    grid = np.linspace(max(low - margin, bounds["lower"]), min(high + margin, bounds["upper"]), NUM_GRID)
+    kernel = gaussian_kde(draws)
+    values = kernel(grid)
+    for bound in bounds.values():
+        if np.isfinite(bound):
+            values = values + kernel(2 * bound - grid)
+    axis.plot(grid, values, color=colour, linewidth=1.5, label=label)
+    axis.fill_between(grid, values, color=colour, alpha=0.15, linewidth=0)
+
+
+def _write(axis: Any, text: str, colour: str, place: int, num: int) -> None:
+    height = (num - place) / (num + 1)
+    axis.text(0.5, height, text, color=colour, ha="center", va="center", fontsize=12, transform=axis.transAxes)
+
+
+def _trim(axis: Any, labels: list[str], row: int, column: int, size: int) -> None:
+    """Leave ticks and labels to the outer panels."""
+    if row < column:
+        axis.set_axis_off()
+        return
+    if row == size - 1:
+        axis.set_xlabel(labels[column])
+    else:
+        axis.tick_params(labelbottom=False)
+    if row == column:
+        axis.set_yticks([])
+        axis.spines["left"].set_visible(False)
+        axis.set_ylim(bottom=0)
+    elif column == 0:
+        axis.set_ylabel(labels[row])
+    else:
+        axis.tick_params(labelleft=False)
+    axis.locator_params(nbins=4)
+
+
+def _mark(axis: Any, row: int, column: int, values: list[float | None]) -> None:
+    across, up = values[column], values[row]
+    if row >= column and across is not None:
+        axis.axvline(across, color=INK, linewidth=0.8, linestyle="--")
+    if row > column and up is not None:
+        axis.axhline(up, color=INK, linewidth=0.8, linestyle="--")

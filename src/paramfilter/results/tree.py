@@ -1,0 +1,194 @@
+"""A run as an xarray `DataTree` that ArviZ 1.x reads.
+
+Groups, each with its own dimensions:
+
+    posterior       (chain, draw)      theta now; a chain is an island, its draws are equally weighted
+    prior           (chain, draw)      theta before any data
+    particles       (chain, particle)  theta and x of the particles, with `log_weight`
+    filtered        (moment, time)     posterior mean and sd of theta after each observation
+    filtered_state  (moment, time)     the same of x
+    filter_stats    (time)             ess, log_evidence_increment, rhat, ... of each step
+    observed_data   (time)             y, if it is given; constant_data: the inputs
+    predictions     (chain, draw, ahead)  a forecast, if one is given
+
+ArviZ's R-hat of `posterior` is the disagreement of the islands. Its ESS and MCSE are meant for Markov chains: inside an
+island draws are independent given the particles, so they say nothing about how good the particles are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paramfilter.extras import extra
+from paramfilter.filters import FilterState, ParticleFilter
+from paramfilter.observations import Observations
+from paramfilter.running import Forecast, History, Summary
+
+EXTRA = "results"
+
+MOMENTS = ("mean", "sd")
+
+PIT = "pit_"
+"""In front of the names of what was observed: where it lay among the forecasts."""
+
+NUM_PRIOR_DRAWS = 2000
+
+DRAWING = np.uint32(2**32 - 2)
+"""Folded into the filter's key for the draws of the tree: the keys of steps are folded in by time."""
+
+
+def to_datatree(
+    state: FilterState,
+    history: History,
+    data: Any = None,
+    *,
+    forecast: Forecast | None = None,
+    num_draws: int = 1000,
+) -> Any:
+    """Put a run into an xarray `DataTree`.
+
+    Args:
+        state: The state after the last step of the history.
+        history: What `run` recorded.
+        data: The observations, as they were given to `run`: an array, or `Observations` with inputs and times.
+        forecast: What `predict` drew from this state.
+        num_draws: Posterior draws for each island.
+    """
+    xarray = extra("xarray", EXTRA)
+    filter = history.filter
+    filter.require_own(state)
+    data = data if data is None or isinstance(data, Observations) else Observations(data)
+    times = _times(state, history, data)
+    groups = {
+        "posterior": _draws(filter, filter.posterior(state).chains(_key(state), num_draws)),
+        "prior": _draws(filter, _prior_draws(filter)),
+        "particles": _particles(filter, state),
+        "filtered": _moments(history.theta, times, _supports(filter)),
+        "filtered_state": _moments(Summary(*map(_of_state, (history.x.mean, history.x.sd))), times, {}),
+        "filter_stats": _stats(filter, history, times),
+    }
+    if data is not None:
+        groups["observed_data"] = _dataset(_of_observation(data.ys), ("time",), {"time": times})
+    if data is not None and data.inputs is not None:
+        groups["constant_data"] = _dataset(named(data.inputs, "inputs"), ("time",), {"time": times})
+    if forecast is not None:
+        ahead = {"ahead": np.arange(1, 1 + jax.tree.leaves(forecast.y)[0].shape[1])}
+        drawn = jax.tree.map(lambda leaf: leaf[None], _of_observation(forecast.y) | _of_state(forecast.x))
+        groups["predictions"] = _dataset(drawn, ("chain", "draw", "ahead"), ahead)
+    tree = xarray.DataTree.from_dict(groups)
+    tree.attrs = _attributes(state)
+    for name in ("posterior", "prior"):
+        tree[name].attrs = {"inference_library": "paramfilter", "sample_dims": ["chain", "draw"]}
+    return tree
+
+
+def named(tree: Any, root: str) -> dict[str, Any]:
+    """Give each leaf of a tree a name: its path, or `root` if it stands alone.
+
+    >>> named({"level": 1, "slope": (2, 3)}, "x")
+    {'level': 1, 'slope.0': 2, 'slope.1': 3}
+    >>> named(4, "x")
+    {'x': 4}
+    """
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator=".") or root: leaf for path, leaf in paths}
+
+
+def _of_state(tree: Any) -> dict[str, Any]:
+    return named(tree, "x")
+
+
+def _of_observation(tree: Any) -> dict[str, Any]:
+    return named(tree, "y")
+
+
+def _key(state: FilterState) -> Any:
+    return jax.random.fold_in(state.key, DRAWING)
+
+
+def _times(state: FilterState, history: History, data: Observations | None) -> np.ndarray:
+    """Return when each step was, as the data say it, or how many observations there had been."""
+    if data is not None and data.times is not None:
+        return data.times
+    last = int(state.time)
+    return np.arange(last - len(history) + 1, last + 1)
+
+
+def _dataset(
+    values: Mapping[str, Any],
+    dims: tuple[str, ...],
+    coords: Mapping[str, Any],
+    attributes: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Any:
+    """Label arrays: leading axes by `dims`, the others by the name and a number, as ArviZ does."""
+    xarray = extra("xarray", EXTRA)
+    variables = {}
+    for name, leaf in values.items():
+        leaf = np.asarray(leaf)
+        own = tuple(f"{name}_dim_{axis}" for axis in range(leaf.ndim - len(dims)))
+        variables[name] = (dims + own, leaf, dict((attributes or {}).get(name, {})))
+    return xarray.Dataset(variables, dict(coords))
+
+
+def _moments(summary: Summary, times: np.ndarray, supports: Mapping[str, Mapping[str, float]]) -> Any:
+    stacked = {name: np.stack([summary.mean[name], summary.sd[name]]) for name in summary.mean}
+    return _dataset(stacked, ("moment", "time"), {"moment": list(MOMENTS), "time": times}, supports)
+
+
+def _draws(filter: ParticleFilter, drawn: Mapping[str, Any]) -> Any:
+    num_chains, num_draws = next(iter(drawn.values())).shape[:2]
+    coords = {"chain": np.arange(num_chains), "draw": np.arange(num_draws)}
+    return _dataset(drawn, ("chain", "draw"), coords, _supports(filter))
+
+
+def _prior_draws(filter: ParticleFilter) -> dict[str, Any]:
+    z = jnp.asarray(filter.model.parameters.prior_draws[:NUM_PRIOR_DRAWS], float)
+    return jax.tree.map(lambda leaf: leaf[None], jax.vmap(filter.model.parameters.constrain)(z))
+
+
+def _particles(filter: ParticleFilter, state: FilterState) -> Any:
+    by_island = lambda leaf: np.reshape(leaf, (filter.num_islands, -1, *np.shape(leaf)[1:]))
+    theta = jax.vmap(filter.model.parameters.constrain)(state.z)
+    values = jax.tree.map(by_island, {**_of_state(state.x), **theta, "log_weight": state.log_weights})
+    return _dataset(values, ("chain", "particle"), {"chain": np.arange(filter.num_islands)})
+
+
+def _stats(filter: ParticleFilter, history: History, times: np.ndarray) -> Any:
+    info = history.info
+    own = ("ess", "log_evidence_increment", "outcome", "resampled", "num_nan", "approximation_error", "num_ancestors")
+    stats = _dataset({name: getattr(info, name) for name in own}, ("time",), {"time": times})
+    ranks = {f"{PIT}{name}": leaf for name, leaf in _of_observation(info.pit).items()}
+    stats = stats.merge(_dataset(ranks, ("time",), {}))
+    stats["rhat"] = (("time", "coordinate"), np.asarray(info.rhat))
+    return stats.assign_coords(coordinate=filter.model.parameters.coordinate_names)
+
+
+def _supports(filter: ParticleFilter) -> dict[str, dict[str, float]]:
+    """Return the bounds of each parameter, for those who draw intervals."""
+    bounds = {}
+    for name, prior in filter.model.prior.items():
+        low, high = getattr(prior.support, "lower_bound", -np.inf), getattr(prior.support, "upper_bound", np.inf)
+        bounds[name] = {"lower": float(np.min(low)), "upper": float(np.max(high))}
+    return bounds
+
+
+def _attributes(state: FilterState) -> dict[str, Any]:
+    made_by = json.loads(state.made_by)
+    return {
+        "inference_library": "paramfilter",
+        "model": made_by["model"],
+        "belief": made_by["belief"],
+        "num_particles": made_by["particles"],
+        "num_islands": made_by["islands"],
+        "num_observations": int(state.time),
+        "log_evidence": float(state.log_evidence),
+        "outcome": int(state.outcome),
+        "mixed_at": int(state.mixed_at),
+        "made_by": state.made_by,
+    }

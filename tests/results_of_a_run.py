@@ -1,0 +1,47 @@
+"""One small run with everything in it that a result can hold, shared by the tests of results and pictures."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+
+import paramfilter as pf
+
+TRUTH = {"phi": np.array([0.8, -0.3]), "q": 0.5}
+NUM_STEPS = 60
+MISSING = slice(20, 30)
+
+
+def two_levels() -> pf.StateSpaceModel:
+    """Two levels that decay at rates of their own and are disturbed alike; both are seen, and both are pushed."""
+    return pf.StateSpaceModel(
+        prior={"phi": dist.Normal(jnp.array([0.5, 0.0]), 0.3).to_event(1), "q": dist.InverseGamma(3.0, 2.0)},
+        initial=lambda theta, inputs: dist.Normal(jnp.zeros(2), 1.0).to_event(1),
+        transition=lambda theta, x, push: dist.Normal(theta["phi"] * x + push, jnp.sqrt(theta["q"])).to_event(1),
+        observation=lambda theta, x, push: dist.Normal(x, 0.3).to_event(1),
+        name="two levels",
+        example_inputs=jnp.float32(0.0),
+    )
+
+
+@functools.cache
+def run() -> tuple[pf.FilterState, pf.History, pf.Observations, pf.Forecast]:
+    model = two_levels()
+    push = jnp.sin(jnp.arange(NUM_STEPS, dtype=jnp.float32))
+    _, ys = pf.simulate(jax.random.key(0), model, TRUTH, NUM_STEPS, push, jnp.float32(0.0))
+    ys = np.array(ys)
+    ys[MISSING] = np.nan
+    days = np.datetime64("2026-01-01") + np.arange(NUM_STEPS)
+    data = pf.Observations(ys, np.asarray(push), days)
+    filter = pf.ParticleFilter(model, 40, pf.beliefs.ShrinkingKernel(), num_islands=2)
+    state, history = pf.run(filter, filter.init(jax.random.key(1), jnp.float32(0.0)), data)
+    ahead = pf.predict(jax.random.key(2), filter, state, 8, jnp.zeros(8))
+    return state, history, data, ahead
+
+
+@functools.cache
+def tree():
+    state, history, data, ahead = run()
+    return pf.to_datatree(state, history, data, forecast=ahead, num_draws=200)

@@ -1,0 +1,136 @@
+"""Each picture: drawn from a result, a saved one and a dict of both; what it shows is what the result holds."""
+
+import time
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import numpy as np
+import pytest
+from results_of_a_run import TRUTH, run, tree
+
+import paramfilter as pf
+from paramfilter.calibration import Calibration
+from paramfilter.plots.style import MOST_POINTS
+
+PICTURES = ("parameters", "state", "health", "pairs", "prior_posterior", "forecast", "ranks", "convergence")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("results") / "run.nc"
+    pf.save_result(path, tree())
+    return path
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_one_call_draws_a_result_a_saved_one_and_a_comparison(name, saved):
+    draw = getattr(pf.plots, name)
+    draw(str(saved), truth=TRUTH)
+    figure = draw({"here": tree(), "there": saved}, truth=TRUTH, level=0.8, title="A title")
+    figure.canvas.draw()
+    assert figure.get_suptitle() == "A title"
+    assert not matplotlib.pyplot.get_fignums()
+
+
+def test_ribbons_show_the_means_and_the_truth():
+    _, history, _, _ = run()
+    figure = pf.plots.parameters(tree(), truth=TRUTH)
+    axes = figure.axes
+    assert [axis.get_ylabel() for axis in axes] == ["phi[0]", "phi[1]", "q"]
+    mean, truth = axes[1].lines
+    assert np.array_equal(mean.get_ydata(), history.theta.mean["phi"][:, 1])
+    assert truth.get_ydata()[0] == TRUTH["phi"][1]
+
+
+def test_names_pick_variables_and_wrong_ones_are_refused():
+    assert len(pf.plots.parameters(tree(), names=["phi"]).axes) == 2
+    with pytest.raises(pf.DataError, match="no 'psi' in the result; it has"):
+        pf.plots.parameters(tree(), names=["psi"])
+
+
+def test_missing_stretches_are_shaded():
+    figure = pf.plots.state(tree())
+    (shaded,) = figure.axes[0].collections[-1].get_paths()
+    assert np.ptp(shaded.vertices[:, 0]) == 10  # days without data
+
+
+def test_an_alarm_shows_even_where_a_long_run_is_thinned():
+    long = _long(100_000)
+    long["filter_stats"]["ess"][54_321] = 0.0
+    figure = pf.plots.health(long, names=["ESS / N"])
+    assert min(figure.axes[0].lines[0].get_ydata()) == 0.0
+    assert len(figure.axes[0].lines[0].get_ydata()) <= MOST_POINTS
+
+
+def test_a_long_run_costs_what_a_short_one_does():
+    long = _long(100_000)
+
+    def seconds(result):
+        began = time.process_time()
+        for name in ("parameters", "state", "health"):
+            getattr(pf.plots, name)(result).canvas.draw()
+        return time.process_time() - began
+
+    seconds(tree())
+    assert seconds(long) < 4 * seconds(tree())
+
+
+def test_error_against_order_wants_orders():
+    figure = pf.plots.error_against_order({3: tree(), 5: tree()})
+    assert list(figure.axes[0].lines[0].get_xdata()) == [3, 5]
+    with pytest.raises(pf.DataError, match="must be orders"):
+        pf.plots.error_against_order({"three": tree()})
+
+
+def test_ranks_of_a_calibration():
+    uniform = np.linspace(0.001, 0.999, 400)[:, None, None] * np.ones((1, 1, 2))
+    nothing = np.zeros((400, 1))
+    found = Calibration((10,), ("phi", "x"), uniform, nothing, nothing.astype(int), nothing.astype(int))
+    figure = pf.plots.ranks({"ours": found})
+    heights = [bar.get_height() for bar in figure.axes[0].containers[0]]
+    assert heights == [20] * 20
+
+
+def test_the_animation_ends_where_the_run_ends(tmp_path):
+    moving = pf.plots.animation(tree(), names=["q"], truth=TRUTH)
+    last = list(moving.new_frame_seq())[-1]
+    assert last == len(tree()["filtered"]["time"]) - 1
+    curve, heading = moving._func(last)
+    top = curve.get_xdata()[np.argmax(curve.get_ydata())]
+    _, history, _, _ = run()
+    assert abs(top - history.theta.mean["q"][-1]) < history.theta.sd["q"][-1]
+    assert heading.get_text() == "after 60 observations"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (3, "got: int"),
+        ({}, "the dict is empty"),
+        ("nowhere.nc", "no result at nowhere.nc"),
+    ],
+)
+def test_what_is_no_result_is_refused(wrong, message):
+    with pytest.raises(pf.DataError, match=message):
+        pf.plots.parameters(wrong)
+
+
+def test_a_group_that_is_not_there_says_how_to_get_it():
+    state, history, _, _ = run()
+    bare = pf.to_datatree(state, history, num_draws=2)
+    with pytest.raises(pf.DataError, match="give the observations to to_datatree"):
+        pf.plots.forecast(bare)
+
+
+def _long(num_steps):
+    """Repeat a result until it is long."""
+    steps = np.arange(num_steps) % len(tree()["filtered"]["time"])
+    groups = ("filtered", "filtered_state", "filter_stats", "observed_data")
+    long = {
+        name: tree()[name].to_dataset().isel(time=steps).assign_coords(time=np.arange(num_steps)) for name in groups
+    }
+    made = type(tree()).from_dict(long)
+    made.attrs = tree().attrs
+    return made

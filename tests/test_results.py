@@ -1,0 +1,180 @@
+"""A run as a tree of labelled arrays: nothing is lost on the way, on disk or in ArviZ."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from results_of_a_run import NUM_STEPS, run, tree
+from scipy import stats
+
+import paramfilter as pf
+from paramfilter import results
+from paramfilter.diagnostics import examine
+
+
+def test_moments_and_stats_are_those_of_the_history():
+    _, history, data, _ = run()
+    filtered = tree()["filtered"]
+    assert np.array_equal(filtered["phi"].sel(moment="mean"), history.theta.mean["phi"])
+    assert np.array_equal(filtered["q"].sel(moment="sd"), history.theta.sd["q"])
+    assert np.array_equal(tree()["filtered_state"]["x"].sel(moment="mean"), history.x.mean)
+    assert np.array_equal(tree()["filter_stats"]["ess"], history.info.ess)
+    assert np.array_equal(tree()["observed_data"]["y"], data.ys, equal_nan=True)
+    assert np.array_equal(filtered["time"], data.times)
+    assert list(tree()["filter_stats"]["coordinate"].to_numpy()) == ["phi[0]", "phi[1]", "q"]
+
+
+def test_chains_are_islands_and_their_pool_is_the_posterior():
+    state, history, _, _ = run()
+    posterior, exact = tree()["posterior"], history.filter.posterior(state)
+    assert dict(posterior.sizes) == {"chain": 2, "draw": 200, "phi_dim_0": 2}
+    q = posterior["q"].to_numpy()
+    # 400 draws, 6 standard errors: a false alarm in 1e9.
+    assert abs(q.mean() - exact.mean()["q"]) < 6 * exact.sd()["q"] / 20
+
+
+def test_particles_carry_their_weights():
+    state, _, _, _ = run()
+    particles = tree()["particles"]
+    weights = np.exp(particles["log_weight"])
+    assert np.allclose(weights.sum("particle"), 0.5, atol=1e-5)
+    assert np.array_equal(np.ravel(particles["log_weight"]), state.log_weights)
+
+
+def test_steps_are_counted_where_no_times_are_given():
+    state, history, data, _ = run()
+    steps = pf.to_datatree(state, history, data.ys, num_draws=2)["filtered"]["time"]
+    assert np.array_equal(steps, np.arange(1, NUM_STEPS + 1))
+
+
+@pytest.mark.parametrize("name", ["run.nc", "run.zarr"])
+def test_a_saved_result_comes_back_the_same(tmp_path, name):
+    pf.save_result(tmp_path / name, tree())
+    assert pf.open_result(tmp_path / name).identical(tree())
+
+
+def test_what_is_no_result_is_refused_by_name(tmp_path):
+    (tmp_path / "torn.nc").write_bytes(b"not a file of that kind")
+    with pytest.raises(pf.DataError, match=r"torn\.nc cannot be read"):
+        pf.open_result(tmp_path / "torn.nc")
+    with pytest.raises(pf.DataError, match="no result at"):
+        pf.open_result(tmp_path / "none.nc")
+    with pytest.raises(pf.DataError, match=r"ends in \.nc"):
+        pf.open_result(tmp_path / "result.csv")
+
+
+def test_arviz_reads_it_and_its_rhat_is_the_islands_disagreement():
+    arviz = pytest.importorskip("arviz")
+    summary = arviz.summary(tree())
+    assert list(summary.index) == ["phi[0]", "phi[1]", "q"]
+    assert summary["r_hat"].astype(float).between(0.9, 2.0).all()
+
+
+def test_a_diagnosis_of_the_saved_result_is_that_of_the_run(capsys):
+    state, history, _, _ = run()
+    assert str(examine(results.record_of(tree()))) == str(pf.diagnose(state, history))
+
+
+def test_tables_have_a_row_for_each_observation(tmp_path):
+    _, history, data, _ = run()
+    pandas_table, polars_table = pf.to_pandas(tree()), pf.to_polars(tree())
+    pf.to_parquet(tree(), tmp_path / "run.parquet")
+    columns = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "run.parquet")
+    assert list(pandas_table.index.to_numpy()) == list(data.times)
+    assert np.array_equal(pandas_table["q_mean"], history.theta.mean["q"])
+    assert np.array_equal(polars_table["phi[1]_sd"], history.theta.sd["phi"][:, 1])
+    assert columns.column_names == polars_table.columns
+    assert (pandas_table["q_q05"] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("law", "bounds"),
+    [
+        (stats.norm(2, 3), {}),
+        (stats.lognorm(0.6), {"lower": 0.0}),
+        (stats.beta(20, 30), {"lower": 0.0, "upper": 1.0}),
+    ],
+)
+def test_bands_are_the_intervals_of_the_law_with_these_moments(law, bounds):
+    low, high = results.band(law.mean(), law.std(), 0.9, **bounds)
+    # The third is a Beta seen as a logit-normal: right to a tenth of its sd.
+    assert np.allclose([low, high], law.ppf([0.05, 0.95]), atol=0.1 * law.std())
+
+
+def test_a_band_below_an_upper_bound_is_the_mirror_image():
+    low, high = results.band(1.0, 0.5, 0.9, lower=0.0)
+    assert np.allclose(results.band(-1.0, 0.5, 0.9, upper=0.0), (-high, -low))
+
+
+def test_histories_join_also_across_filters_that_are_the_same():
+    _, history, data, _ = run()
+    filter, push = history.filter, jnp.float32(0.0)
+    twin = pf.ParticleFilter(filter.model, 40, pf.beliefs.ShrinkingKernel(), num_islands=2)
+    begun = filter.init(jax.random.key(1), push)
+    middle, first = pf.run(filter, begun, data.ys[:30], data.inputs[:30])
+    last, second = pf.run(twin, middle, data.ys[30:], data.inputs[30:])
+    joined = pf.join(first, second)
+    assert len(joined) == NUM_STEPS
+    assert np.array_equal(joined.theta.mean["q"], history.theta.mean["q"])
+    pf.to_datatree(last, joined, data, num_draws=2)
+
+
+def test_recording_step_by_step_gives_the_history_of_a_run():
+    _, history, data, _ = run()
+    filter, rows = history.filter, []
+    state = filter.init(jax.random.key(1), jnp.float32(0.0))
+    for y, push in zip(data.ys[:5], data.inputs[:5], strict=True):
+        state, info = filter.step(state, y, push)
+        rows.append(pf.record(filter, state, info))
+    assert np.allclose(pf.join(*rows).theta.sd["phi"], history.theta.sd["phi"][:5], rtol=1e-5)
+
+
+def test_a_state_of_another_filter_is_refused():
+    _, history, _, _ = run()
+    other = pf.sir_filter(history.filter.model, 20)
+    with pytest.raises(pf.DataError, match="belongs to another filter"):
+        pf.to_datatree(other.init(jax.random.key(0), jnp.float32(0.0)), history)
+
+
+TABLE = {"day": ["mon", "tue", "wed"], "a": [0.1, None, 0.3], "b": [1, 2, 3], "rain": [0.0, 2.0, 1.0]}
+
+
+@pytest.mark.parametrize("library", ["dict", "pandas", "polars", "pyarrow"])
+def test_tables_of_all_kinds_give_the_same_numbers(library):
+    makers = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
+    table = TABLE if library == "dict" else getattr(pytest.importorskip(library), makers[library])(TABLE)
+    data = pf.observations_from(table, y=["a", "b"], inputs={"rain": "rain"}, time="day")
+    assert np.array_equal(data.ys, [[0.1, 1], [np.nan, 2], [0.3, 3]], equal_nan=True)
+    assert np.array_equal(data.inputs["rain"], [0.0, 2.0, 1.0])
+    assert list(data.times) == ["mon", "tue", "wed"]
+
+
+def test_the_index_of_a_series_is_kept():
+    pandas = pytest.importorskip("pandas")
+    days = pandas.date_range("2026-01-01", periods=3)
+    data = pf.observations_from(pandas.Series([1.0, 2.0, 3.0], index=days, name="level"))
+    assert list(data.times) == list(days.to_numpy())
+    assert pf.observations_from(pandas.Series([1.0, 2.0])).times is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"y": "level"}, 'no column "level"; it has'),
+        ({"y": "day"}, "holds <U3 instead of numbers; row 0 is 'mon'"),
+        ({}, "which column is observed"),
+    ],
+)
+def test_a_wrong_column_is_named(columns, message):
+    with pytest.raises(pf.DataError, match=message):
+        pf.observations_from(TABLE, **columns)
+
+
+def test_importing_the_library_brings_no_plotting_and_no_tables():
+    heavy = ("matplotlib", "xarray", "pandas", "polars", "narwhals", "typer", "arviz", "h5py", "zarr", "pyarrow")
+    script = f"import sys, paramfilter; print([name for name in {heavy} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
