@@ -79,7 +79,7 @@ def animation(
 def _density(variable: Any, mean: np.ndarray, sd: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
     """Return points of the density whose intervals `band` draws: by the slope of its quantiles, its top at 1."""
     levels = np.linspace(0.02, 0.998, NUM_LEVELS)
-    low, high = band(mean[step], sd[step], levels, **bounds_of(variable))
+    low, high = map(np.asarray, band(mean[step], sd[step], levels, **bounds_of(variable)))
     values = np.concatenate([low[::-1], high])
     below = np.concatenate([0.5 - levels[::-1] / 2, 0.5 + levels / 2])
     density = norm.pdf(norm.ppf(below)) / np.gradient(values, norm.ppf(below))

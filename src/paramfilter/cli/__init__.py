@@ -1,0 +1,25 @@
+"""The command `paramfilter`: what it can do stands in `commands`; here it is started."""
+
+from __future__ import annotations
+
+import sys
+
+from paramfilter.errors import MissingExtraError, ParamfilterError
+from paramfilter.extras import extra
+
+FAILED, MISUSED, FOUND = 1, 2, 3
+"""Exit codes: the work could not be done; the command was not understood; a diagnosis found something."""
+
+
+def main() -> None:
+    """Run the command line, and end with a sentence instead of a traceback where a user can mend it."""
+    try:
+        extra("typer", "cli")
+        from paramfilter.cli.commands import app
+
+        app()
+    except MissingExtraError as error:
+        sys.exit(f"paramfilter: {error}")
+    except (ParamfilterError, FileNotFoundError) as error:
+        print(f"paramfilter: {error}", file=sys.stderr)
+        sys.exit(FAILED)

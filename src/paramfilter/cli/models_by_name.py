@@ -1,0 +1,91 @@
+"""A model from the command line: the name of a built-in one, or `module:object` of the user's own."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any
+
+from paramfilter import models
+from paramfilter.errors import ModelError
+from paramfilter.model import StateSpaceModel
+from paramfilter.types import Inputs
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A model, with what the module it comes from knows of it.
+
+    Attributes:
+        model: The model.
+        truth: Parameters to simulate with, if the module has a `TRUTH`.
+        module: Where it comes from.
+    """
+
+    model: StateSpaceModel
+    truth: dict[str, Any] | None
+    module: ModuleType
+
+    def inputs(self, num_steps: int) -> Inputs:
+        """Return inputs for a simulation: the module's own, or the example again and again."""
+        if hasattr(self.module, "inputs"):
+            return self.module.inputs(num_steps)
+        if self.model.example_inputs is None:
+            return None
+        import jax.numpy as jnp
+
+        return self.model.inputs_at(jnp.arange(num_steps))
+
+
+def model_named(name: str) -> NamedModel:
+    """Find a model: `sin`, or `my_models:tank` for the object `tank` of my_models.py in this folder (or installed).
+
+    The object is a `StateSpaceModel`, or a function without arguments that returns one.
+    """
+    if ":" not in name:
+        return _built_in(name)
+    module_name, _, attribute = name.partition(":")
+    module = _module(module_name)
+    if not hasattr(module, attribute):
+        near = get_close_matches(attribute, dir(module), 1)
+        hint = f" Did you mean {module_name}:{near[0]}?" if near else ""
+        raise ModelError(f"{module_name} has no {attribute!r}.{hint}")
+    return NamedModel(_as_model(name, getattr(module, attribute)), getattr(module, "TRUTH", None), module)
+
+
+def _built_in(name: str) -> NamedModel:
+    if name not in models.__all__:
+        near = get_close_matches(name, models.__all__, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ModelError(
+            f"there is no model {name!r}; {hint}Built in are {', '.join(models.__all__)}; your own is module:object."
+        )
+    module = sys.modules[f"paramfilter.models.{name}"]
+    return NamedModel(getattr(models, name)(), module.TRUTH, module)
+
+
+def _module(name: str) -> ModuleType:
+    name = name.removesuffix(".py").replace(os.sep, ".")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name and not name.startswith(f"{error.name}."):
+            raise
+        raise ModelError(f"there is no module {name!r} in {os.getcwd()} or among the installed ones.") from None
+
+
+def _as_model(name: str, found: Any) -> StateSpaceModel:
+    model = found() if callable(found) and not isinstance(found, StateSpaceModel) else found
+    if not isinstance(model, StateSpaceModel):
+        raise ModelError(
+            f"{name} is a {type(model).__name__}; it must be a paramfilter.StateSpaceModel, or a function without "
+            "arguments that returns one."
+        )
+    return model

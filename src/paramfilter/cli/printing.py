@@ -1,0 +1,72 @@
+"""What the command line writes: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+import jax
+import numpy as np
+from rich.console import Console, Group
+from rich.table import Table
+
+from paramfilter.filters import Posterior
+
+LEVELS = (0.05, 0.5, 0.95)
+
+console = Console(highlight=False)
+aside = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def choices_aside() -> Iterator[None]:
+    """Let what a filter says about its choices go to standard error: standard output is for results."""
+    with redirect_stdout(sys.stderr):
+        yield
+
+
+def summary_of(posterior: Posterior) -> dict[str, dict[str, float]]:
+    """Return mean, sd and quantiles of each component of theta."""
+    mean, sd, quantiles = posterior.mean(), posterior.sd(), posterior.quantile(LEVELS)
+    rows = {}
+    for name in mean:
+        for place in np.ndindex(np.shape(mean[name])):
+            label = name if not place else f"{name}[{','.join(map(str, place))}]"
+            ends = quantiles[name][:, *place].tolist()
+            between = {f"q{100 * level:02.0f}": end for level, end in zip(LEVELS, ends, strict=True)}
+            rows[label] = {"mean": float(mean[name][place]), "sd": float(sd[name][place]), **between}
+    return rows
+
+
+def table_of(rows: Mapping[str, Mapping[str, Any]], heading: str = "", first: str = "") -> Group:
+    """Make a table with a row for each entry, under a line that says what it is."""
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column(first)
+    for column in next(iter(rows.values())):
+        table.add_column(column, justify="right")
+    for label, row in rows.items():
+        table.add_row(label, *map(_text, row.values()))
+    return Group(heading, table) if heading else Group(table)
+
+
+def print_json(value: Any) -> None:
+    """Write one line of JSON; what is not a number in JSON becomes null."""
+    print(json.dumps(_plain(value)), flush=True)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return _plain(np.asarray(value).tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
