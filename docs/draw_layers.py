@@ -14,6 +14,7 @@ CAPTIONS = (
     "draw at constant cost; how theta enters a model",
     "ready models; try a model before data arrive",
     "StateSpaceModel; its Gaussian form",
+    "the user's functions, with explanations",
     "names, supports, bijectors; trees of laws",
     "parameters that are correlated a priori",
     "mathematics; heavy tails; what few rows do",
@@ -23,7 +24,7 @@ CAPTIONS = (
 )
 VIOLET, ORANGE, YELLOW = ("#f3e8f7", "#7b3f98"), ("#fde9d3", "#b45309"), ("#fdf3d7", "#a16207")
 GREEN, BLUE = ("#e2f0e6", "#2f6f44"), ("#e3edf7", "#2b5c8a")
-COLOURS = [VIOLET] * 4 + [ORANGE] + [YELLOW] * 2 + [GREEN] * 4 + [BLUE] * 4
+COLOURS = [VIOLET] * 4 + [ORANGE] + [YELLOW] * 2 + [GREEN] * 5 + [BLUE] * 4
 LEFT, WIDTH, GAP, HEIGHT, STEP, TOP = 40, 520, 8, 48, 56, 30
 MONO = "DejaVu Sans Mono, monospace"
 

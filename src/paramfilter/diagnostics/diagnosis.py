@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
+from paramfilter.arguments import require_kind
 from paramfilter.diagnostics import codes
 from paramfilter.diagnostics.codes import Code
 from paramfilter.filters import FilterState
@@ -84,6 +85,8 @@ def diagnose(state: FilterState, history: History) -> Diagnosis:
         state: The state after the run.
         history: What `run` recorded.
     """
+    for value, kind, name in ((state, FilterState, "state"), (history, History, "history")):
+        require_kind(value, kind, name, "The call is diagnose(state, history), with both as run returned them.")
     made_by = json.loads(state.made_by)
     num_particles, num_islands = made_by["particles"], made_by["islands"]
     num_steps = len(history.info.ess)
