@@ -110,7 +110,7 @@ def prior_of_nothing():
     build(prior={})
 
 
-@of_prior(pf.ModelError, 'the prior of "phi" is 0.9, not a distribution', "for example dist.Normal(0.0, 1.0)")
+@of_prior(pf.ModelError, 'the prior of "phi" is a float, not a distribution', "for example dist.Normal(0.0, 1.0)")
 def prior_that_is_a_number():
     build(prior={"phi": 0.9})
 

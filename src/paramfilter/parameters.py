@@ -70,12 +70,13 @@ class Parameters:
         except NotImplementedError as error:
             raise ModelError(f"a prior cannot be drawn from ({error!r}). {_cure(self.names[0])}") from error
         for name in self.names:
-            if not np.all(np.isfinite(thetas[name])) or not np.all(np.isfinite(scores[name])):
+            values, densities = np.asarray(thetas[name]), np.asarray(scores[name])
+            if not np.all(np.isfinite(values)) or not np.all(np.isfinite(densities)):
                 raise ModelError(
-                    f'the prior of "{name}" is not finite: it draws {np.ravel(thetas[name])[:3]} with log densities '
-                    f"{scores[name][:3]}. {_cure(name)}"
+                    f'the prior of "{name}" is not finite: it draws {np.ravel(values)[:3]} with log densities '
+                    f"{densities[:3]}. {_cure(name)}"
                 )
-            if np.all(thetas[name] == thetas[name][0]):
+            if np.all(values == values[0]):
                 raise ModelError(
                     f'the prior of "{name}" holds one value only, so there is nothing to learn. Write the value into '
                     "the model as a constant, and leave the name out of the prior."
@@ -205,9 +206,10 @@ def _check_prior(name: str, distribution: Any) -> None:
     """Refuse a prior that cannot be mapped to R^p."""
     is_distribution = hasattr(distribution, "sample") and hasattr(distribution, "support")
     if not is_distribution or isinstance(distribution, type):
-        raise ModelError(f'the prior of "{name}" is {kind_of(distribution)}, not a distribution. {_cure(name)}')
+        found = kind_of(distribution) if isinstance(distribution, type) else f"a {type(distribution).__name__}"
+        raise ModelError(f'the prior of "{name}" is {found}, not a distribution. {_cure(name)}')
     if isinstance(distribution, ImproperUniform):
-        raise ModelError(f'the prior of "{name}" is improper, so nothing can be drawn from it. {_cure(name)}')
+        raise ModelError(f'the prior of "{name}" is improper and cannot be drawn from. {_cure(name)}')
     if getattr(distribution.support, "is_discrete", False):
         raise ModelError(f'the prior of "{name}" is discrete; parameters are continuous here. {_cure(name)}')
 
