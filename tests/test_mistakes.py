@@ -5,6 +5,7 @@ They are made in a process of their own, as a user would make them: here every c
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,12 @@ def test_texts_are_sentences_that_can_be_read(raised):
 
 def test_mistakes_have_names_of_their_own():
     assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) >= 40
+
+
+def test_every_group_of_mistakes_stands_on_the_page():
+    page = (TESTS.parent / "docs" / "mistakes.md").read_text()
+    groups = list(dict.fromkeys(mistake.about for mistake in MISTAKES))
+    assert re.findall(r'^show\("(.*)"\)$', page, flags=re.MULTILINE) == groups
 
 
 def test_lists_none_and_masks_are_taken_as_they_are_meant():
