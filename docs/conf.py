@@ -66,7 +66,8 @@ html_title = "paramfilter"
 html_static_path = ["_static"]
 html_show_sourcelink = False
 # Pages without sub-pages get the full width.
-html_sidebars = {"index": [], "first-filter": [], "architecture": [], "evidence": [], "mutants": [], "beliefs": []}
+WIDE = ("index", "first-filter", "architecture", "evidence", "mutants", "mistakes", "beliefs")
+html_sidebars = {page: [] for page in WIDE}
 html_theme_options = {"show_toc_level": 2, "secondary_sidebar_items": ["page-toc"]}
 
 

@@ -1,8 +1,5 @@
 """A run as a tree of labelled arrays: nothing is lost on the way, on disk or in ArviZ."""
 
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -171,10 +168,3 @@ def test_the_index_of_a_series_is_kept():
 def test_a_wrong_column_is_named(columns, message):
     with pytest.raises(pf.DataError, match=message):
         pf.observations_from(TABLE, **columns)
-
-
-def test_importing_the_library_brings_no_plotting_and_no_tables():
-    heavy = ("matplotlib", "xarray", "pandas", "polars", "narwhals", "typer", "arviz", "h5py", "zarr", "pyarrow")
-    script = f"import sys, paramfilter; print([name for name in {heavy} if name in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"

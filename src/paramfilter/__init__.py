@@ -9,6 +9,7 @@ from paramfilter.calibration import Calibration, calibrate
 from paramfilter.checkpoint import restore, save
 from paramfilter.diagnostics import Diagnosis, diagnose, explain
 from paramfilter.errors import (
+    ArgumentError,
     BeliefError,
     CheckpointError,
     DataError,
@@ -43,6 +44,7 @@ from paramfilter.warm_start import start_from_draws
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArgumentError",
     "BackfillReport",
     "BankState",
     "BeliefError",

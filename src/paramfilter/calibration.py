@@ -11,7 +11,7 @@ It tests model, belief and number of particles together, and needs no data: run 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -21,6 +21,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Shaped
 from tqdm import tqdm
 
+from paramfilter.arguments import kind_of, require_key, require_kind
 from paramfilter.errors import DataError
 from paramfilter.filters import FilterState, ParticleFilter, draw_joint
 from paramfilter.model import simulate
@@ -101,9 +102,16 @@ def calibrate(
         initial_inputs: What the model's `initial` is told.
         progress: Show a bar; None shows it on a terminal only.
     """
+    require_key(key, "calibrate(key, filter, times, num_runs)")
+    require_kind(filter, ParticleFilter, "filter", "The call is calibrate(key, filter, times, num_runs).")
+    if not isinstance(times, Iterable):
+        raise DataError(f"times must be a list of numbers, got {kind_of(times)}. Write [{times!r}] for one.")
     times = tuple(sorted({int(time) for time in times}))
     if not times or times[0] < 1 or num_runs < 1:
-        raise DataError(f"calibrate needs times of at least 1 and at least one run; got {times} and {num_runs}.")
+        raise DataError(
+            f"calibrate needs times of at least 1 and at least one run; got {times} and {num_runs}. Try "
+            "calibrate(key, filter, times=[100, 1000], num_runs=200)."
+        )
     pieces = []
     with tqdm(total=num_runs, unit="run", disable=None if progress is None else not progress) as bar:
         for first in range(0, num_runs, BATCH):

@@ -21,6 +21,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialise
 
+from paramfilter.arguments import require_kind
 from paramfilter.errors import CheckpointError
 from paramfilter.filters import FilterState, ParticleFilter, first_difference
 
@@ -40,6 +41,9 @@ def save(path: str | os.PathLike, state: FilterState) -> None:
         path: Where to; by custom `something.safetensors`.
         state: The state.
     """
+    require_kind(
+        state, FilterState, "state", "The call is save(path, state); a fleet is saved with fleet.save(path, state)."
+    )
     write(path, FILTER, state, {"key_impl": str(jax.random.key_impl(state.key)), "made_by": state.made_by})
 
 
@@ -49,6 +53,7 @@ def restore(path: str | os.PathLike, filter: ParticleFilter) -> FilterState:
     Raises:
         CheckpointError: The file is damaged, of an unknown format, or of another filter; the text says which.
     """
+    require_kind(filter, ParticleFilter, "filter", "The call is restore(path, filter).")
     saved = read(path, FILTER, filter)
     return saved.fill(jax.eval_shape(filter.init, jax.random.key(0, impl=saved.header["key_impl"])))
 
@@ -91,6 +96,10 @@ def write(path: str | os.PathLike, kind: str, tree: Any, header: dict[str, str])
 def read(path: str | os.PathLike, kind: str, filter: ParticleFilter) -> Saved:
     """Read a file of this kind that belongs to a filter, or say why not."""
     header, arrays = _read(Path(path))
+    if "checksum" not in header:
+        raise CheckpointError(
+            f"{path} is a safetensors file, but not one that paramfilter wrote. Give the file that was written by save."
+        )
     if header.get("format") != str(FORMAT):
         raise CheckpointError(
             f"{path} has checkpoint format {header.get('format')!r}; this version reads {FORMAT}. Update "
@@ -131,17 +140,24 @@ def _checksum(header: dict[str, str], arrays: dict[str, np.ndarray]) -> int:
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    if not path.exists():
-        raise CheckpointError(f"there is no checkpoint at {path}.")
+    if not path.is_file():
+        raise CheckpointError(
+            f"there is no checkpoint at {path.absolute()}. Check the path, or begin anew with filter.init."
+        )
     try:
         with safe_open(path, framework="numpy") as file:
             return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise CheckpointError(f"{path} is not a readable checkpoint ({error}). Go back to an earlier one.") from error
+        raise CheckpointError(
+            f"{path} is not a readable checkpoint ({error}). Give a file that save has written, or go "
+            "back to an earlier one."
+        ) from error
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the place, sync, rename over it, and sync the directory."""
+    if not path.parent.is_dir():
+        raise CheckpointError(f"there is no directory {path.parent} to write {path.name} to; make it first.")
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -26,7 +26,7 @@ DistributionTree = PyTree
 
 def is_distribution(value: Any) -> bool:
     """Tell whether `value` can be sampled and scored."""
-    return hasattr(value, "sample") and hasattr(value, "log_prob")
+    return hasattr(value, "sample") and hasattr(value, "log_prob") and not isinstance(value, type)
 
 
 def sample(key: KeyArray, distributions: DistributionTree) -> PyTree:

@@ -7,6 +7,10 @@ class ParamfilterError(ValueError):
     """Base of all errors raised on purpose by this library."""
 
 
+class ArgumentError(ParamfilterError, TypeError):
+    """An argument is not what its place asks for: a seed for a key, or arguments in another order."""
+
+
 class ModelError(ParamfilterError):
     """The model, its prior or its shapes are not usable; found before any data are seen."""
 

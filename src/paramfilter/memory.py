@@ -25,7 +25,7 @@ from paramfilter.beliefs import Forgetting
 from paramfilter.beliefs.forgetting import share_kept, with_share
 from paramfilter.errors import ModelError
 from paramfilter.filters import FilterState, ParticleFilter, Posterior, StepInfo
-from paramfilter.model import strongly_typed
+from paramfilter.model import as_inputs
 from paramfilter.types import Inputs, KeyArray, Observation
 
 
@@ -70,7 +70,7 @@ class MemoryBank:
         """Take in one observation; the info of all members has a leading axis."""
         y = self.filter.as_observation(y)
         kept = 1.0 if self.horizon is None else share_kept(self.horizon)
-        members, info = self.filter.compiled(_step_all)(state.members, y, strongly_typed(inputs))
+        members, info = self.filter.compiled(_step_all)(state.members, y, as_inputs(inputs))
         return BankState(members, kept * state.log_evidence + info.log_evidence_increment), info
 
     def weights(self, state: BankState) -> Float[Array, " member"]:

@@ -32,6 +32,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from paramfilter import distributions
+from paramfilter.arguments import require_key, require_kind, whole_number
+from paramfilter.errors import DataError, ModelError
+from paramfilter.laws import ARGUMENTS, describe, explained
 from paramfilter.parameters import Parameters
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
@@ -71,6 +74,8 @@ class StateSpaceModel:
     typical_inputs: Inputs = None
 
     def __post_init__(self):
+        for part in ARGUMENTS:
+            object.__setattr__(self, part, explained(part, getattr(self, part)))
         if self.typical_inputs is not None and self.example_inputs is None:
             object.__setattr__(self, "example_inputs", jax.tree.map(lambda leaf: leaf[0], self.typical_inputs))
 
@@ -132,19 +137,57 @@ def simulate(
     Returns:
         States and observations, each with a leading axis of length T.
     """
-    model.parameters.check_names(theta)
-    theta = {name: jnp.asarray(value, float) for name, value in theta.items()}
+    call = "simulate(key, model, theta, num_steps)"
+    require_key(key, call)
+    require_kind(model, StateSpaceModel, "model", f"The call is {call}.")
+    num_steps = whole_number(num_steps, "num_steps", 1, f"The call is {call}.")
+    theta = model.parameters.as_theta(theta)
+    inputs = as_inputs(inputs, "num_steps", num_steps)
     key_initial, key_steps = jax.random.split(key)
     x0 = strongly_typed(model.sample_initial(key_initial, theta, initial_inputs))
 
     def step(x, step_input):
         step_key, inputs_now = step_input
         key_move, key_observe = jax.random.split(step_key)
-        x = strongly_typed(model.sample_transition(key_move, theta, x, inputs_now))
+        x_prev, x = x, strongly_typed(model.sample_transition(key_move, theta, x, inputs_now))
+        require_same_kind(x_prev, x)
         return x, (x, model.sample_observation(key_observe, theta, x, inputs_now))
 
     _, (xs, ys) = jax.lax.scan(step, x0, (jax.random.split(key_steps, num_steps), inputs), length=num_steps)
     return xs, ys
+
+
+def require_same_kind(x_prev: State, x: State) -> None:
+    """Refuse a transition that draws states of another structure, shape or dtype than `initial` does."""
+    first, second = describe(x_prev), describe(x)
+    if first != second:
+        raise ModelError(
+            "initial and transition must draw states of one structure, shape and dtype: initial draws "
+            f"{first}, transition draws {second}. A scalar state needs a scalar mean; a vector state a mean and an "
+            "initial law of the same length, for example dist.Normal(jnp.zeros(2), 1.0)."
+        )
+
+
+def as_inputs(inputs: Inputs, ruler: str = "", length: int | None = None) -> Inputs:
+    """Turn what the model is told into arrays; with a length, refuse leaves without an axis of time as long as that.
+
+    `ruler` names what the length was taken from.
+    """
+    try:
+        inputs = strongly_typed(jax.tree.map(jnp.asarray, inputs))
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"inputs must hold numbers only, got {describe(inputs)}. Turn dates into numbers, for example days since "
+            "the first, and texts into indices."
+        ) from error
+    for leaf in jax.tree.leaves(inputs) if length is not None else ():
+        if jnp.ndim(leaf) == 0 or len(leaf) != length:
+            raise DataError(
+                f"inputs must have a leading time axis of the same length as {ruler}, {length}; got "
+                f'{describe(inputs)}. Give one dict of arrays, such as {{"dt": jnp.ones({length})}}, not a list of '
+                "dicts and not one number for all steps."
+            )
+    return inputs
 
 
 def strongly_typed(tree: Any) -> Any:

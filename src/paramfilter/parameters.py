@@ -24,9 +24,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
-from numpyro.distributions import biject_to
+from numpyro.distributions import ImproperUniform, biject_to
 
+from paramfilter.arguments import kind_of
 from paramfilter.errors import ModelError
 from paramfilter.joint_prior import JointPrior
 from paramfilter.types import KeyArray, Theta
@@ -43,9 +45,10 @@ class Parameters:
 
     def __post_init__(self):
         if not isinstance(self.prior, Mapping) or not self.prior:
+            found = "an empty dict" if isinstance(self.prior, Mapping) else kind_of(self.prior)
             raise ModelError(
                 "prior must be a dict of named distributions with at least one entry, for example "
-                f'{{"theta": dist.Normal(0.0, 1.0)}}; got {self.prior!r}.'
+                f'{{"theta": dist.Normal(0.0, 1.0)}}; got {found}.'
             )
         for name, distribution in self.prior.items():
             _check_prior(name, distribution)
@@ -65,12 +68,18 @@ class Parameters:
             with jax.ensure_compile_time_eval():  # a model may meet its first use inside a compiled function
                 draws, thetas, scores = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(0), NUM_PRIOR_DRAWS))
         except NotImplementedError as error:
-            raise ModelError(f"the prior cannot be drawn from ({error}). {_cure(self.names[0])}") from error
+            raise ModelError(f"a prior cannot be drawn from ({error!r}). {_cure(self.names[0])}") from error
         for name in self.names:
-            if not np.all(np.isfinite(thetas[name])) or not np.all(np.isfinite(scores[name])):
+            values, densities = np.asarray(thetas[name]), np.asarray(scores[name])
+            if not np.all(np.isfinite(values)) or not np.all(np.isfinite(densities)):
                 raise ModelError(
-                    f'the prior of "{name}" is not finite: it draws {np.ravel(thetas[name])[:3]} with log densities '
-                    f"{scores[name][:3]}. {_cure(name)}"
+                    f'the prior of "{name}" is not finite: it draws {np.ravel(values)[:3]} with log densities '
+                    f"{densities[:3]}. {_cure(name)}"
+                )
+            if np.all(values == values[0]):
+                raise ModelError(
+                    f'the prior of "{name}" holds one value only, so there is nothing to learn. Write the value into '
+                    "the model as a constant, and leave the name out of the prior."
                 )
         return np.asarray(draws, np.float64)
 
@@ -126,12 +135,8 @@ class Parameters:
 
     def unconstrain(self, theta: Theta) -> Float[Array, " param"]:
         """Map named parameters to coordinates."""
-        self.check_names(theta)
-        blocks = []
-        for name in self.names:
-            value = jnp.broadcast_to(jnp.asarray(theta[name], float), self.prior[name].shape())
-            blocks.append(jnp.ravel(self.bijectors[name].inv(value)))
-        return jnp.concatenate(blocks)
+        theta = self.as_theta(theta)
+        return jnp.concatenate([jnp.ravel(self.bijectors[name].inv(theta[name])) for name in self.names])
 
     def log_prior(self, z: Float[Array, " param"]) -> Float[Array, ""]:
         """Return the prior's log density in the unconstrained coordinates, Jacobian included."""
@@ -157,13 +162,39 @@ class Parameters:
         theta = {name: self.prior[name].sample(k) for name, k in zip(self.names, keys, strict=True)}
         return self.unconstrain(theta)
 
+    def as_theta(self, theta: Theta) -> dict[str, Array]:
+        """Turn theta into arrays of the prior's shapes; refuse other names, shapes, and values outside the support."""
+        self.check_names(theta)
+        values = {}
+        for name in self.names:
+            shape = self.prior[name].shape()
+            try:
+                values[name] = jnp.broadcast_to(jnp.asarray(theta[name], float), shape)
+            except (TypeError, ValueError) as error:
+                raise ModelError(
+                    f'theta["{name}"] must be numbers of shape {shape}, as its prior is; got {kind_of(theta[name])}. '
+                    "Give one value for each parameter, not draws of it."
+                ) from error
+            if not isinstance(values[name], Tracer) and not np.all(self.prior[name].support(values[name])):
+                raise ModelError(
+                    f'theta["{name}"] = {theta[name]} lies outside the support of its prior, '
+                    f"{self.prior[name].support}. Give a value inside, on the natural scale, or widen the prior."
+                )
+        return values
+
     def check_names(self, theta: Theta) -> None:
         """Refuse a theta whose names are not those of the prior."""
+        if not isinstance(theta, Mapping):
+            raise ModelError(
+                f'theta must be a dict with a value for each parameter, such as {{"{self.names[0]}": 0.5}}; got '
+                f"{kind_of(theta)}."
+            )
         missing, unknown = set(self.names) - set(theta), set(theta) - set(self.names)
         if missing or unknown:
             raise ModelError(
                 f"theta must have the names of the prior, {list(self.names)}; "
-                f"missing: {sorted(missing)}, unknown: {sorted(unknown)}."
+                f"missing: {sorted(missing)}, unknown: {sorted(unknown)}. Give a value for "
+                "each of these names and for no other."
             )
 
     def _block(self, name: str, z: Float[Array, " param"]) -> Array:
@@ -173,8 +204,12 @@ class Parameters:
 
 def _check_prior(name: str, distribution: Any) -> None:
     """Refuse a prior that cannot be mapped to R^p."""
-    if not hasattr(distribution, "sample") or not hasattr(distribution, "support"):
-        raise ModelError(f'the prior of "{name}" is a {type(distribution).__name__}, not a distribution. {_cure(name)}')
+    is_distribution = hasattr(distribution, "sample") and hasattr(distribution, "support")
+    if not is_distribution or isinstance(distribution, type):
+        found = kind_of(distribution) if isinstance(distribution, type) else f"a {type(distribution).__name__}"
+        raise ModelError(f'the prior of "{name}" is {found}, not a distribution. {_cure(name)}')
+    if isinstance(distribution, ImproperUniform):
+        raise ModelError(f'the prior of "{name}" is improper and cannot be drawn from. {_cure(name)}')
     if getattr(distribution.support, "is_discrete", False):
         raise ModelError(f'the prior of "{name}" is discrete; parameters are continuous here. {_cure(name)}')
 

@@ -7,7 +7,6 @@ step: x_0, x_1, y_1 and their log densities. Wrong shapes, wrong return types an
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,8 +16,7 @@ import jax.numpy as jnp
 
 from paramfilter import distributions
 from paramfilter.errors import ModelError
-from paramfilter.model import StateSpaceModel, strongly_typed
-from paramfilter.types import Inputs
+from paramfilter.model import StateSpaceModel, require_same_kind, strongly_typed
 
 NUM_PROBES = 64
 REFUSED_SHARE = 0.5
@@ -46,11 +44,12 @@ def probe(model: StateSpaceModel) -> ModelShapes:
 
     def one_step(z):
         theta = model.parameters.constrain(z)
-        x0 = _draw("initial(theta, inputs)", lambda: model.initial(theta, inputs), inputs)
-        x1 = _draw("transition(theta, x, inputs)", lambda: model.transition(theta, x0, inputs), inputs)
-        _same_structure(x0, x1)
-        y1 = _draw("observation(theta, x, inputs)", lambda: model.observation(theta, x1, inputs), inputs)
-        laws = jax.tree.leaves(model.observation(theta, x1, inputs), is_leaf=distributions.is_distribution)
+        x0 = _draw("initial", model.initial(theta, inputs))
+        x1 = _draw("transition", model.transition(theta, x0, inputs))
+        require_same_kind(x0, x1)
+        observation = model.observation(theta, x1, inputs)
+        y1 = _draw("observation", observation)
+        laws = jax.tree.leaves(observation, is_leaf=distributions.is_distribution)
         whole.extend(distributions.missing_only_whole(law) for law in laws)
         return x1, y1
 
@@ -60,38 +59,14 @@ def probe(model: StateSpaceModel) -> ModelShapes:
     return ModelShapes(x, y, tuple(whole))
 
 
-def _draw(label: str, build: Callable[[], Any], inputs: Inputs) -> Any:
+def _draw(part: str, law: distributions.DistributionTree) -> Any:
     try:
-        tree = build()
+        return strongly_typed(distributions.sample(jax.random.key(0), law))
     except Exception as error:
-        cure = (
-            "If the model reads inputs, pass StateSpaceModel(..., example_inputs=...) with the inputs of one step."
-            if inputs is None
-            else "The probe used the model's example_inputs."
-        )
-        raise ModelError(f"{label} raised {type(error).__name__}: {error}. {cure}") from error
-    leaves = jax.tree.leaves(tree, is_leaf=distributions.is_distribution)
-    if not leaves or not all(distributions.is_distribution(leaf) for leaf in leaves):
         raise ModelError(
-            f"{label} must return a distribution or a pytree of distributions, got {type(tree).__name__}. "
-            "Return for example dist.Normal(mean, sd) instead of a number."
-        )
-    return strongly_typed(distributions.sample(jax.random.key(0), tree))
-
-
-def _same_structure(x0: Any, x1: Any) -> None:
-    first, second = _shapes(x0), _shapes(x1)
-    if jax.tree.structure(first) != jax.tree.structure(second):
-        raise ModelError(
-            f"initial and transition must draw states of one structure: initial draws {_describe(first)}, transition "
-            f"draws {_describe(second)}."
-        )
-    if jax.tree.leaves(first) != jax.tree.leaves(second):
-        raise ModelError(
-            f"initial and transition must draw states of one shape and dtype: initial draws {_describe(first)}, "
-            f"transition draws {_describe(second)}. A scalar state needs a scalar mean; a vector state a mean and an "
-            "initial law of the same length, for example dist.Normal(jnp.zeros(2), 1.0)."
-        )
+            f"{part} returns a law that cannot be drawn from: {type(law).__name__}.sample(key) raised "
+            f"{type(error).__name__}: {error}. Return a numpyro distribution, for example dist.Normal(mean, sd)."
+        ) from error
 
 
 def _refuse_nan(model: StateSpaceModel) -> None:
@@ -101,7 +76,9 @@ def _refuse_nan(model: StateSpaceModel) -> None:
         theta = model.parameters.constrain(z)
         x0 = strongly_typed(model.sample_initial(key_initial, theta, inputs))
         x1 = strongly_typed(model.sample_transition(key_move, theta, x0, inputs))
-        y1 = jax.tree.map(lambda leaf: leaf.astype(float), model.sample_observation(key_observe, theta, x1, inputs))
+        y1 = jax.tree.map(
+            lambda leaf: jnp.asarray(leaf, float), model.sample_observation(key_observe, theta, x1, inputs)
+        )
         values = (
             distributions.ravel(x0),
             distributions.ravel(x1),
@@ -124,18 +101,10 @@ def _refuse_nan(model: StateSpaceModel) -> None:
         theta = {name: value[worst].tolist() for name, value in thetas.items()}
         text = (
             f"{part} is not finite for {share:.0%} of {NUM_PROBES} draws from the prior, for example at theta={theta}. "
-            "A logarithm or square root of a negative number, or an overflow? Bound the prior (its support bounds the "
-            "parameter) or guard the expression."
+            "A scale below zero, a logarithm or square root of a negative number, or an overflow? Bound the prior (its "
+            "support bounds the parameter) or guard the expression."
         )
         if share > REFUSED_SHARE:
             raise ModelError(text)
         warnings.warn(text, stacklevel=4)
         return
-
-
-def _shapes(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), tree)
-
-
-def _describe(shapes: Any) -> str:
-    return str(jax.tree.map(lambda leaf: f"{leaf.dtype}{list(leaf.shape)}", shapes))

@@ -16,9 +16,10 @@ import numpy as np
 from jaxtyping import Array, Int, PyTree
 from tqdm import tqdm
 
+from paramfilter.arguments import require_key, require_kind, whole_number
 from paramfilter.errors import DataError
 from paramfilter.filters import FilterState, ParticleFilter, StepInfo, draw_joint, mixture_moments
-from paramfilter.model import strongly_typed
+from paramfilter.model import as_inputs, strongly_typed
 from paramfilter.observations import Observations
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.weights import weighted_mean_and_variance
@@ -101,11 +102,13 @@ def run(
     Returns:
         The state after the last observation, and a `History`.
     """
+    require_kind(filter, ParticleFilter, "filter", "The call is run(filter, state, ys).")
+    filter.require_own(state)
     if isinstance(ys, Observations):
         ys, inputs = ys.ys, ys.inputs
     ys = filter.as_observation(ys, leading=("time",))
-    inputs = strongly_typed(jax.tree.map(jnp.asarray, inputs))
-    num_steps = _common_length(ys, inputs)
+    num_steps = _common_length(ys)
+    inputs = as_inputs(inputs, "ys", num_steps)
     pieces, start, num_turns = [], 0, FIRST_CHUNK
     # disable=None is tqdm's own word for "only on a terminal".
     with tqdm(total=num_steps, unit="step", disable=None if progress is None else not progress) as bar:
@@ -120,8 +123,6 @@ def run(
             bar.update(num_turns)
             bar.set_postfix_str(f"ess={pieces[-1].info.ess[-1]:.0f}/{filter.num_particles}", refresh=False)
             num_turns = _next_turns(num_turns, elapsed)
-    if not pieces:
-        raise DataError("ys holds no observation; its leading axis is time.")
     return state, join(*pieces)
 
 
@@ -203,10 +204,18 @@ def predict(
         inputs: Inputs of the coming steps with a leading time axis, or None.
         num_draws: How many futures; None for as many as there are particles.
     """
+    call = "The call is predict(key, filter, state, num_steps)."
+    require_key(key, "predict(key, filter, state, num_steps)")
+    require_kind(filter, ParticleFilter, "filter", call)
+    filter.require_own(state)
+    num_steps = whole_number(num_steps, "num_steps", 1, call)
+    if num_draws is not None:
+        num_draws = whole_number(num_draws, "num_draws", 1, "Leave it out for as many as there are particles.")
+    inputs = as_inputs(inputs, "num_steps", num_steps)
     key_choose, key_future = jax.random.split(key)
     keys = jax.random.split(key_future, num_draws or filter.num_particles)
     times = jnp.arange(num_steps)  # carries the number of steps into the compiled function as a shape
-    return filter.compiled(_futures)(state, key_choose, keys, times, strongly_typed(inputs))
+    return filter.compiled(_futures)(state, key_choose, keys, times, inputs)
 
 
 def _futures(filter: ParticleFilter, state: FilterState, key_choose, keys, times, inputs) -> Forecast:
@@ -228,12 +237,15 @@ def _futures(filter: ParticleFilter, state: FilterState, key_choose, keys, times
     return Forecast(*jax.vmap(future)(keys_steps, z, x))
 
 
-def _common_length(ys: Observation, inputs: Inputs) -> int:
-    lengths = {len(leaf) for leaf in jax.tree.leaves((ys, inputs))}
+def _common_length(ys: Observation) -> int:
+    lengths = {len(leaf) for leaf in jax.tree.leaves(ys)}
     if len(lengths) != 1:
         raise DataError(
-            f"ys and inputs must have one leading time axis of the same length; got lengths {sorted(lengths)}."
+            f"all parts of ys must have a leading time axis of the same length; got lengths {sorted(lengths)}. Fill "
+            "the shorter ones up with NaN, for missing."
         )
+    if lengths == {0}:
+        raise DataError("ys holds no observation; its leading axis is time. Give one at least, or use predict.")
     return lengths.pop()
 
 

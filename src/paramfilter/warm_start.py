@@ -28,6 +28,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array
 
+from paramfilter.arguments import require_kind
 from paramfilter.errors import DataError
 from paramfilter.joint_prior import JointPrior, marginal
 from paramfilter.model import StateSpaceModel
@@ -50,6 +51,7 @@ def start_from_draws(model: StateSpaceModel, draws: Any, x: Any = None) -> State
             with a `posterior`.
         x: Draws of the state at which the offline fit ended, in the same order; None keeps the model's `initial`.
     """
+    require_kind(model, StateSpaceModel, "model", "The call is start_from_draws(model, draws).")
     parameters = model.parameters
     z = _coordinates(parameters, _by_name(draws, parameters))
     if len(z) < DRAWS_PER_PARAMETER * parameters.dimension:

@@ -39,6 +39,8 @@ class Matching:
         given = {name: column or name for name, _, column in (one.partition("=") for one in inputs)}
         self.inputs = _fill(model.example_inputs, "input", list(given.values()), given, names)
         used = {time, *jax.tree.leaves(self.inputs)}
+        if unknown := [name for name in y if name not in names]:
+            raise DataError(f'the data have no column "{unknown[0]}"; they have {names}.')
         left = list(y) or [name for name in names if name not in used]
         self.y = _fill(probe(model).y, "observation", left, {}, names)
         self.time = time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import inspect
 import os
 import sys
 from dataclasses import dataclass
@@ -11,7 +11,10 @@ from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
+import jax.numpy as jnp
+
 from paramfilter import models
+from paramfilter.arguments import kind_of
 from paramfilter.errors import ModelError
 from paramfilter.model import StateSpaceModel
 from paramfilter.types import Inputs
@@ -37,8 +40,6 @@ class NamedModel:
             return self.module.inputs(num_steps)
         if self.model.example_inputs is None:
             return None
-        import jax.numpy as jnp
-
         return self.model.inputs_at(jnp.arange(num_steps))
 
 
@@ -82,10 +83,16 @@ def _module(name: str) -> ModuleType:
 
 
 def _as_model(name: str, found: Any) -> StateSpaceModel:
-    model = found() if callable(found) and not isinstance(found, StateSpaceModel) else found
+    if isinstance(found, StateSpaceModel):
+        return found
+    cure = "it must be a paramfilter.StateSpaceModel, or a function without arguments that returns one."
+    if not callable(found):
+        raise ModelError(f"{name} is {kind_of(found)}; {cure}")
+    try:
+        inspect.signature(found).bind()
+    except (TypeError, ValueError):
+        raise ModelError(f"{name} cannot be called without arguments; {cure}") from None
+    model = found()
     if not isinstance(model, StateSpaceModel):
-        raise ModelError(
-            f"{name} is a {type(model).__name__}; it must be a paramfilter.StateSpaceModel, or a function without "
-            "arguments that returns one."
-        )
+        raise ModelError(f"{name} returns {kind_of(model)}; {cure}")
     return model

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from jaxtyping import Array, Int
 
 from paramfilter import outcome
+from paramfilter.arguments import kind_of
+from paramfilter.errors import ArgumentError
 from paramfilter.outcome import Outcome
 
 
@@ -151,8 +153,17 @@ OF_FLAG = {
 def explain(what: str | int | Int[Array, ""]) -> str:
     """Put a code such as "W03", or the number of an `info.outcome` or `state.outcome`, in words."""
     if not isinstance(what, str):
-        return outcome.explain(what)
+        try:
+            return outcome.explain(what)
+        except TypeError as error:
+            raise ArgumentError(
+                f"explain needs one code or number, got {kind_of(what)}. Write explain(state.outcome), or "
+                'explain("W03").'
+            ) from error
     for code in CODES:
         if code.code == what.upper():
             return str(code)
-    raise ValueError(f"there is no warning {what!r}; the codes are {CODES[0].code} to {CODES[-1].code}.")
+    raise ArgumentError(
+        f"there is no warning {what!r}; the codes are {CODES[0].code} to {CODES[-1].code}. For what happened "
+        "in a step, write explain(info.outcome)."
+    )

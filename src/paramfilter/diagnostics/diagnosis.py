@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
+from paramfilter.arguments import require_kind
 from paramfilter.diagnostics import codes
 from paramfilter.diagnostics.codes import Code
 from paramfilter.filters import FilterState, StepInfo
@@ -103,6 +104,8 @@ def diagnose(state: FilterState, history: History) -> Diagnosis:
         state: The state after the run.
         history: What `run` recorded.
     """
+    for value, kind, name in ((state, FilterState, "state"), (history, History, "history")):
+        require_kind(value, kind, name, "The call is diagnose(state, history), with both as run returned them.")
     record = Record(state.made_by, int(state.time), int(state.mixed_at), int(state.outcome), history.info)
     diagnosis = examine(record)
     print(diagnosis)

@@ -8,22 +8,31 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from paramfilter.arguments import require_key, require_kind, whole_number
 from paramfilter.beliefs import Belief, BoundBelief
 from paramfilter.errors import DataError, ModelError
 from paramfilter.filters.fingerprint import fingerprint, first_difference
+from paramfilter.filters.incoming import as_floats, shape_advice
 from paramfilter.filters.loop import first_state, next_state
 from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.posterior import Posterior
 from paramfilter.filters.state import FilterState, StepInfo
-from paramfilter.model import StateSpaceModel, strongly_typed
+from paramfilter.laws import describe
+from paramfilter.model import StateSpaceModel, as_inputs
 from paramfilter.probe import ModelShapes, probe
 from paramfilter.proposals import Bootstrap, BoundProposal, Proposal
 from paramfilter.resampling import Resampling, Systematic
 from paramfilter.types import Inputs, KeyArray, Observation
+
+PARTS = (
+    ("belief", Belief, "Chebyshev()"),
+    ("proposal", Proposal, "Bootstrap()"),
+    ("resampling", Resampling, "Systematic()"),
+)
+"""The parts a filter is made of, by the names of its arguments, with an example of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +62,16 @@ class ParticleFilter:
     _compiled: dict[Callable, Callable] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self):
-        if not isinstance(self.num_particles, int) or self.num_particles < 2:
-            raise ModelError(f"num_particles must be an integer of at least 2, got {self.num_particles!r}.")
+        object.__setattr__(self, "num_particles", require_model_and_size(self.model, self.num_particles))
+        for name, kind, example in PARTS:
+            require_kind(getattr(self, name), kind, name, f"Pass a part, such as {name}={example}, brackets and all.")
+        if self.outliers is not None:
+            require_kind(self.outliers, SkipOutliers, "outliers", "Pass outliers=SkipOutliers(), or None.")
         if not isinstance(self.num_islands, int) or not 1 <= self.num_islands <= self.num_particles // 2:
-            raise ModelError(f"num_islands must leave at least two particles to each island, got {self.num_islands!r}.")
+            raise ModelError(
+                f"num_islands must be a whole number that leaves at least two particles to each island, got "
+                f"{self.num_islands!r} for {self.num_particles} particles. Use 1, or 4 with hundreds of particles."
+            )
         if self.num_particles % self.num_islands:
             raise ModelError(
                 f"{self.num_particles} particles cannot be shared out among {self.num_islands} islands; use "
@@ -65,7 +80,10 @@ class ParticleFilter:
         if self.num_ancestors is None:
             object.__setattr__(self, "num_ancestors", 2 if self.bound_belief.can_mix else 1)
         if self.num_ancestors not in (1, 2):
-            raise ModelError(f"num_ancestors must be 1 (the path) or 2, got {self.num_ancestors!r}.")
+            raise ModelError(
+                f"num_ancestors must be 1 (the path) or 2, got {self.num_ancestors!r}. Leave it out, and the belief "
+                "decides."
+            )
         if self.num_ancestors == 2 and not self.bound_belief.can_mix:
             raise ModelError(
                 f"{self.belief!r} cannot be mixed from two ancestors; use num_ancestors=1, or "
@@ -95,7 +113,14 @@ class ParticleFilter:
         return fingerprint(self.bound_belief, self.num_particles, self.num_islands, self.num_ancestors)
 
     def require_own(self, state: FilterState) -> None:
-        """Refuse a state that another filter made."""
+        """Refuse what is not a state, and a state that another filter made."""
+        require_kind(
+            state,
+            FilterState,
+            "state",
+            "Begin with state = filter.init(jax.random.key(0)); step and run return a pair, the new state and what "
+            "happened. The calls are filter.step(state, y) and run(filter, state, ys).",
+        )
         difference = first_difference(state.made_by, self.fingerprint)
         if difference is not None:
             raise DataError(
@@ -109,7 +134,8 @@ class ParticleFilter:
             key: A typed key, `jax.random.key(seed)`; the state carries it on.
             inputs: What the model's `initial` is told.
         """
-        return self.compiled(first_state)(key, strongly_typed(inputs))
+        require_key(key, "filter.init(key)")
+        return self.compiled(first_state)(key, as_inputs(inputs))
 
     def step(self, state: FilterState, y: Observation, inputs: Inputs = None) -> tuple[FilterState, StepInfo]:
         """Take in one observation: pure, compiled once, and itself usable under jit, vmap and scan.
@@ -120,7 +146,7 @@ class ParticleFilter:
             inputs: What the model is told at this step.
         """
         self.require_own(state)
-        return self.compiled(next_state)(state, self.as_observation(y), strongly_typed(inputs))
+        return self.compiled(next_state)(state, self.as_observation(y), as_inputs(inputs))
 
     def posterior(self, state: FilterState) -> Posterior:
         """Return the posterior of theta: the weighted mixture of the particles' beliefs."""
@@ -135,18 +161,20 @@ class ParticleFilter:
 
     def as_observation(self, y: Observation, leading: tuple[str, ...] = ()) -> Observation:
         """Turn y into float arrays and check its shape; `leading` names axes in front of one observation's."""
-        y = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), y)
         expected = self.shapes.y
+        is_one_array = jax.tree_util.treedef_is_leaf(jax.tree.structure(expected))
+        y = as_floats(y) if is_one_array and isinstance(y, list | tuple) else jax.tree.map(as_floats, y)
         if jax.tree.structure(y) != jax.tree.structure(expected):
             raise DataError(
-                f"an observation must have the structure of the model's own, {jax.tree.structure(expected)}; got "
-                f"{jax.tree.structure(y)}."
+                f"an observation must have the structure of the model's own, {describe(expected)}; got {describe(y)}. "
+                "Give arrays in that structure; NaN, not None, stands for a missing value."
             )
         for got, wanted in zip(jax.tree.leaves(y), jax.tree.leaves(expected), strict=True):
             if got.shape[len(leading) :] != wanted.shape or got.ndim < len(leading):
                 axes = ", ".join([*leading, *map(str, wanted.shape)])
                 raise DataError(
-                    f"the model's observation has shape {wanted.shape}, so y must have shape ({axes}); got {got.shape}."
+                    f"the model's observation has shape {wanted.shape}, so y must have shape ({axes}); got {got.shape}"
+                    f". {shape_advice(got.shape, wanted.shape, len(leading))}"
                 )
         self._refuse_partly_missing(y, leading)
         return y
@@ -165,3 +193,10 @@ class ParticleFilter:
                     "them to NaN, or observe them through a distribution that factorises, such as "
                     "dist.Normal(mean, sd).to_event(1), or a MultivariateNormal, which is marginalised exactly."
                 )
+
+
+def require_model_and_size(model: StateSpaceModel, num_particles: int) -> int:
+    """Return the number of particles, or refuse it, or what is not a model."""
+    order = "The model comes first, then the number of particles, for example 1000."
+    require_kind(model, StateSpaceModel, "model", order)
+    return whole_number(num_particles, "num_particles", 2, order, ModelError)

@@ -16,7 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from paramfilter.arguments import kind_of, require_key, whole_number
 from paramfilter.beliefs import BoundBelief, Moments
+from paramfilter.errors import ArgumentError
 from paramfilter.filters.islands import split
 from paramfilter.filters.state import FilterState
 from paramfilter.types import KeyArray, Theta
@@ -46,12 +48,15 @@ class Posterior:
 
     def quantile(self, q: float | Sequence[float]) -> dict[str, Array]:
         """Return quantiles; a sequence of levels gives a leading axis. Based on draws with a fixed key."""
+        levels = _levels(q)
         # The keys of steps are folded in by time, so the largest number there is stays free.
         draws = self.sample(jax.random.fold_in(self.state.key, np.uint32(2**32 - 1)), NUM_QUANTILE_DRAWS)
-        return {name: jnp.quantile(values, jnp.asarray(q), axis=0) for name, values in draws.items()}
+        return {name: jnp.quantile(values, levels, axis=0) for name, values in draws.items()}
 
     def sample(self, key: KeyArray, num_draws: int) -> dict[str, Array]:
         """Draw thetas: particles are chosen systematically by weight, and each draws from its belief."""
+        require_key(key, "posterior.sample(key, num_draws)")
+        num_draws = whole_number(num_draws, "num_draws", 1, "The call is posterior.sample(key, num_draws).")
         keys = jax.random.split(key, num_draws + 1)
         _, z = self.filter.compiled(draw_joint)(self.state, keys[0], keys[1:])
         return jax.vmap(self.filter.model.parameters.constrain)(z)
@@ -61,6 +66,8 @@ class Posterior:
 
         `arviz.from_dict({"posterior": posterior.chains(key, 1000)})` has the islands' disagreement in its R-hat.
         """
+        require_key(key, "posterior.chains(key, num_draws)")
+        num_draws = whole_number(num_draws, "num_draws", 1, "The call is posterior.chains(key, num_draws).")
         num_islands = self.filter.num_islands
         keys = jax.vmap(lambda one: jax.random.split(one, num_draws + 1))(jax.random.split(key, num_islands))
         z = self.filter.compiled(_draw_chains)(self.state, keys)
@@ -74,6 +81,19 @@ class Posterior:
     def approximation_error(self) -> Float[Array, ""]:
         """Return by how many nats the beliefs miss the exact ones: their means may be off by as many sds."""
         return self.filter.compiled(_mixture_error)(self.state)
+
+
+def _levels(q: float | Sequence[float]) -> Float[Array, "..."]:
+    try:
+        levels = np.asarray(q, float)
+    except (TypeError, ValueError):
+        levels = np.array(np.nan)
+    if not np.all((levels >= 0) & (levels <= 1)):
+        raise ArgumentError(
+            f"levels of a quantile lie between 0 and 1, got {q if isinstance(q, list | tuple) else kind_of(q)}. Write "
+            "0.95 for the 95 % quantile; all parameters are returned, by name."
+        )
+    return jnp.asarray(levels, float)
 
 
 def mixture_moments(filter: ParticleFilter, state: FilterState) -> Moments:

@@ -16,7 +16,7 @@ from paramfilter.beliefs import (
 )
 from paramfilter.errors import ProposalError
 from paramfilter.filters.outliers import SkipOutliers
-from paramfilter.filters.particle_filter import ParticleFilter
+from paramfilter.filters.particle_filter import ParticleFilter, require_model_and_size
 from paramfilter.model import StateSpaceModel
 from paramfilter.proposals import (
     Bootstrap,
@@ -79,6 +79,7 @@ def nested_particle_filter(
         num_states: M states for each of them; None for as many as there are values.
         resampling: When and how particles are resampled.
     """
+    num_particles = require_model_and_size(model, num_particles)
     crowd = crowd_of(model, num_particles if num_states is None else num_states)
     return ParticleFilter(crowd, num_particles, Jitter(num_particles**-0.75), CrowdMove(), resampling)
 
@@ -119,6 +120,7 @@ def extended_parameter_filter(
         num_ancestors: 1 for beliefs that follow paths, as in the paper; 2 for beliefs given the present state, which
             stay right in the long run; None for 2 where the belief allows it.
     """
+    num_particles = require_model_and_size(model, num_particles)
     if num_islands is None:
         is_enough = num_particles >= DEFAULT_ISLANDS * FEWEST_ON_AN_ISLAND and num_particles % DEFAULT_ISLANDS == 0
         num_islands = DEFAULT_ISLANDS if is_enough else 1

@@ -33,12 +33,13 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, Int
 
 from paramfilter import checkpoint
+from paramfilter.arguments import require_key, require_kind
 from paramfilter.errors import DataError
 from paramfilter.filters import FilterState, ParticleFilter, StepInfo
 from paramfilter.fleet import blocks
 from paramfilter.fleet.blocks import BLOCK, bucket
 from paramfilter.fleet.state import FleetState, Ids, distinct, ids_of, keys_for, rows_of, text_of
-from paramfilter.model import strongly_typed
+from paramfilter.model import as_inputs
 from paramfilter.types import Inputs, KeyArray, Observation
 
 
@@ -51,6 +52,9 @@ class Fleet:
     """
 
     def __init__(self, filter: ParticleFilter, mesh: Mesh | None = None):
+        require_kind(filter, ParticleFilter, "filter", "The call is Fleet(filter); ids are given to fleet.init.")
+        if mesh is not None:
+            require_kind(mesh, Mesh, "mesh", "The call is Fleet(filter); ids are given to fleet.init.")
         if mesh is not None and len(mesh.axis_names) != 1:
             raise DataError(
                 f"a fleet needs a mesh of one axis, got {mesh.axis_names}; try jax.make_mesh((8,), ('series',))."
@@ -87,9 +91,10 @@ class Fleet:
             inputs: What the model's `initial` is told, with a leading axis of series, or None.
             room: Rows for at least so many series; fleets with as much room share their compiled functions.
         """
+        require_key(key, "fleet.init(key, ids)")
         ids = distinct(ids)
         keys = keys_for(key, ids + (None,) * (self._num_rows(max(len(ids), room)) - len(ids)))
-        keys, inputs = self._shared_out(keys), self._filled(strongly_typed(inputs), np.arange(len(ids)), len(keys))
+        keys, inputs = self._shared_out(keys), self._filled(as_inputs(inputs), np.arange(len(ids)), len(keys))
         return FleetState(self._begin(keys, inputs), rows_of(ids), key)
 
     def step(
@@ -107,10 +112,16 @@ class Fleet:
             mask: Which series have an observation now; the others stay as they are, and their clocks too.
             inputs: What the model is told, with a leading axis of series, or None.
         """
+        _require_fresh(state)
         num_series, num_rows = len(state.row_of), state.num_rows
         ys = self._observations(ys, num_series)
         is_due = np.ones(num_series, bool) if mask is None else np.asarray(mask, bool)
-        given = self._filled((ys, strongly_typed(inputs), is_due), np.arange(num_series), num_rows)
+        if is_due.shape != (num_series,):
+            raise DataError(
+                f"mask must say of each of {num_series} series whether it has an observation; got shape {is_due.shape}"
+                ". Use fleet.update(state, ids, ys) for a few series by name."
+            )
+        given = self._filled((ys, as_inputs(inputs), is_due), np.arange(num_series), num_rows)
         series, info = self._step(state.series, *given)
         return replace(state, series=series), _first(num_series, info)
 
@@ -125,6 +136,7 @@ class Fleet:
             ys: Observations in the order of `ids`.
             inputs: What the model is told, in the same order, or None.
         """
+        _require_fresh(state)
         ids = distinct(ids)
         ys = self._observations(ys, len(ids))
         own = state.num_rows // self.num_devices
@@ -134,7 +146,7 @@ class Fleet:
         size = bucket(int(np.max(np.bincount(devices))))
         places = devices * size + _count_before(devices)
         rows = self._filled(rows.astype(np.int32), places, self.num_devices * size, rest=own)
-        given = self._filled((ys, strongly_typed(inputs)), places, self.num_devices * size)
+        given = self._filled((ys, as_inputs(inputs)), places, self.num_devices * size)
         series, info = self._update(state.series, rows, *given)
         return replace(state, series=series), jax.tree.map(lambda leaf: _fetch(leaf)[places], info)
 
@@ -153,6 +165,7 @@ class Fleet:
             lengths: How many of them each series has; those after do not count. None for all.
             inputs: What the model is told, with the same leading axes, or None.
         """
+        _require_fresh(state)
         num_series = len(state.row_of)
         ys = self._observations(ys, num_series, ("series", "time"))
         num_times = jax.tree.leaves(ys)[0].shape[1]
@@ -162,7 +175,7 @@ class Fleet:
         # Times are filled up as batches are, so that few lengths are compiled.
         spare = [(0, 0), (0, bucket(num_times) - num_times)]
         fill = lambda leaf: np.pad(np.asarray(leaf), spare + [(0, 0)] * (np.ndim(leaf) - 2))
-        given = jax.tree.map(fill, (ys, strongly_typed(inputs)))
+        given = jax.tree.map(fill, (ys, as_inputs(inputs)))
         given = self._filled((*given, lengths), np.arange(num_series), state.num_rows)
         return replace(state, series=self._run(state.series, *given))
 
@@ -170,7 +183,10 @@ class Fleet:
         """Start a filter for each new id, at the end of the fleet."""
         known = state.row_of.keys() & set(distinct(ids))
         if known:
-            raise DataError(f"the fleet has series {sorted(map(repr, known))[:5]} already.")
+            raise DataError(
+                f"the fleet has series {sorted(map(repr, known))[:5]} already. Leave them out, or use "
+                "fleet.drop first to begin them anew."
+            )
         new = self.init(state.key, ids, inputs)
         both = jax.tree.map(lambda old, more: jnp.concatenate([old, more]), state.series, new.series)
         rows = np.concatenate([np.arange(len(state.row_of)), state.num_rows + np.arange(len(new.row_of))])
@@ -247,13 +263,24 @@ class Fleet:
         return _first(len(state.row_of), jax.tree.map(jnp.sqrt, self._moments(state.series).variance))
 
     def _observations(self, ys: Observation, num_series: int, leading: tuple[str, ...] = ("series",)) -> Observation:
-        if jax.tree_util.treedef_is_leaf(jax.tree.structure(self.filter.shapes.y)):
-            ys = jnp.asarray(ys, float)  # also from a list
         ys = self.filter.as_observation(ys, leading=leading)
         lengths = {len(leaf) for leaf in jax.tree.leaves(ys)}
         if lengths != {num_series}:
-            raise DataError(f"ys must hold one observation for each of {num_series} series; got {sorted(lengths)}.")
+            raise DataError(
+                f"ys must hold one observation for each of {num_series} series; got {sorted(lengths)}. Use NaN for a "
+                "series without one, or fleet.update(state, ids, ys) for some of them."
+            )
         return ys
+
+
+def _require_fresh(state: FleetState) -> None:
+    """Refuse what is not a fleet's state, and one whose memory an earlier step has taken back."""
+    require_kind(state, FleetState, "state", "Begin with state = fleet.init(jax.random.key(0), ids).")
+    if isinstance(state.series.time, jax.Array) and state.series.time.is_deleted():
+        raise DataError(
+            "this state was used up: step, update and run of a fleet take its memory for the new one. Go on with the "
+            "state that the call returned, as in state, info = fleet.step(state, ys)."
+        )
 
 
 def _first(num: int, tree: Any) -> Any:

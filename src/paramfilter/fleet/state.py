@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Shaped
 
+from paramfilter.arguments import kind_of
 from paramfilter.errors import DataError
 from paramfilter.filters import FilterState
 from paramfilter.types import KeyArray
@@ -55,7 +56,9 @@ class FleetState:
         """Return the rows of some series."""
         unknown = [one for one in ids if one not in self.row_of]
         if unknown:
-            raise DataError(f"the fleet has no series {unknown[:5]!r}; use fleet.add for new ones.")
+            raise DataError(
+                f"the fleet has no series {unknown[:5]!r}; use fleet.add for new ones, and state.ids for those it has."
+            )
         return np.array([self.row_of[one] for one in ids], np.int32)
 
 
@@ -73,12 +76,23 @@ def keys_for(key: KeyArray, ids: tuple[Hashable, ...]) -> Shaped[Array, " series
 
 def distinct(ids: Ids) -> tuple[Hashable, ...]:
     """Return ids as a tuple, or refuse them; numbers of numpy become Python's."""
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        raise DataError(
+            f"ids must be a list of numbers or texts, got {kind_of(ids)}. Put brackets around one: [{ids!r}]."
+        )
     ids = tuple(one.item() if isinstance(one, np.generic) else one for one in ids)
     if not ids:
-        raise DataError("a fleet or a batch needs at least one series.")
+        raise DataError(
+            "ids is empty: a fleet or a batch needs at least one series. Leave the call out if none is due."
+        )
+    if not all(isinstance(one, Hashable) for one in ids):
+        raise DataError("an id must be a number or a text, and one of these is a list or an array; give a flat list.")
     if len(set(ids)) != len(ids):
         twice = next(one for place, one in enumerate(ids) if one in ids[:place])
-        raise DataError(f"the series {twice!r} is named twice; each has one row and one observation at a time.")
+        raise DataError(
+            f"the series {twice!r} is named twice; each has one row and one observation at a time. Name each once, "
+            "and give its next observation in the next call."
+        )
     return ids
 
 

@@ -1,0 +1,67 @@
+"""Is an argument what its place asks for? Asked at every public door, in the user's words.
+
+A seed where a key belongs, arguments in another order, 10.5 particles: each is refused before anything is compiled,
+with what was found and what to do. All of it can be asked of traced values too: their kinds and shapes are known.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paramfilter.errors import ArgumentError, ParamfilterError
+
+
+def require_key(key: Any, call: str) -> None:
+    """Refuse what is not one typed random key; `call` shows how the function is called."""
+    if _is_typed_key(key) and key.shape == ():
+        return
+    cure = "Make one with jax.random.key(0)"
+    if _is_typed_key(key):
+        cure = "Take one of them, or use jax.vmap over them"
+    elif getattr(key, "shape", None) == (2,):
+        cure = "jax.random.PRNGKey makes keys of the old kind; use jax.random.key(0)"
+    raise ArgumentError(f"key must be one typed random key, got {kind_of(key)}. {cure}; the call is {call}.")
+
+
+def require_kind(value: Any, kind: type, name: str, cure: str) -> None:
+    """Refuse a value of another class."""
+    if not isinstance(value, kind):
+        raise ArgumentError(f"{name} must be a {kind.__name__}, got {kind_of(value)}. {cure}")
+
+
+def whole_number(value: Any, name: str, least: int, cure: str, error: type[ParamfilterError] = ArgumentError) -> int:
+    """Return a number of things as Python's own kind of integer, or refuse it."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise error(f"{name} must be a whole number of at least {least}, got {kind_of(value)}. {cure}")
+    return number
+
+
+def kind_of(value: Any) -> str:
+    """Say what a value is: "an array of shape (2,)", "the class Normal", "None".
+
+    >>> kind_of(0), kind_of("W03"), kind_of([1, 2]), kind_of(ValueError)
+    ('0', "'W03'", 'a list', 'the class ValueError')
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if _is_typed_key(value):
+        return "a random key" if value.shape == () else f"random keys of shape {value.shape}"
+    if isinstance(value, jax.Array | np.ndarray):
+        return f"an array of shape {value.shape}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOUaeio' else 'a'} {name}"
+
+
+def _is_typed_key(value: Any) -> bool:
+    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
