@@ -66,7 +66,20 @@ html_title = "paramfilter"
 html_static_path = ["_static"]
 html_show_sourcelink = False
 # Pages without sub-pages get the full width.
-WIDE = ("index", "first-filter", "architecture", "evidence", "mutants", "mistakes", "beliefs")
+WIDE = (
+    "index",
+    "tour",
+    "first-filter",
+    "results",
+    "choose",
+    "when-not",
+    "method",
+    "architecture",
+    "evidence",
+    "mutants",
+    "mistakes",
+    "beliefs",
+)
 html_sidebars = {page: [] for page in WIDE}
 html_theme_options = {"show_toc_level": 2, "secondary_sidebar_items": ["page-toc"]}
 

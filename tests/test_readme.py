@@ -10,12 +10,14 @@ import paramfilter as pf
 README = Path(__file__).parent.parent / "README.md"
 
 
-def test_readme_example_runs_and_learns_theta(capsys):
+def test_readme_example_runs_and_learns_theta(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     block = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert block is not None
     scope = {}
     exec(block.group(1), scope)  # noqa: S102 - the README is ours
     assert "all is well" in capsys.readouterr().out
+    assert (tmp_path / "theta.png").stat().st_size > 10_000
     posterior, ys = scope["posterior"], scope["ys"]
     reference = pf.references.grid_posterior(scope["model"], ys)
     # 500 particles of a bootstrap filter: half a posterior sd is twice what `experiments.sin_paper` measures.

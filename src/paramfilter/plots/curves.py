@@ -24,6 +24,9 @@ from paramfilter.plots.style import (
     true_value,
 )
 
+DECADES_SHOWN = 1e-4
+"""Lowest point of an axis, as a share of its highest."""
+
 
 @picture
 def convergence(
@@ -53,6 +56,8 @@ def convergence(
             axis.plot(steps, sd[steps - 1], color=colour, linewidth=1.6, linestyle=":")
         axis.set_xscale("log")
         axis.set_yscale("log")
+        low, high = axis.get_ylim()  # the sd of a filter that has collapsed would take all the room
+        axis.set_ylim(max(low, DECADES_SHOWN * high), high)
         axis.set_ylabel(f"|mean - truth|, {label}")
     if len(trees) > 1:
         axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
