@@ -1,0 +1,1 @@
+"""A running fleet over HTTP."""
