@@ -39,8 +39,11 @@ class ListSink:
     def __init__(self):
         self.lines = []
 
-    def write(self, lines):
-        self.lines += lines
+    def write(self, outputs):
+        self.lines += [one.line for one in outputs]
+
+    def close(self):
+        pass
 
 
 class Killed(Exception):

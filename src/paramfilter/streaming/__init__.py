@@ -5,7 +5,7 @@ from paramfilter.streaming.logs import FileLog, Log, Message, PipeLog
 from paramfilter.streaming.ordering import Fate, Rules
 from paramfilter.streaming.residents import FleetResidents, Residents
 from paramfilter.streaming.store import Partition, Quarantined, Store
-from paramfilter.streaming.worker import Pace, Posterior, Sink, Worker
+from paramfilter.streaming.worker import Output, Pace, Posterior, Sink, Worker
 
 __all__ = [
     "Event",
@@ -15,6 +15,7 @@ __all__ = [
     "FleetResidents",
     "Log",
     "Message",
+    "Output",
     "Pace",
     "Partition",
     "PipeLog",

@@ -32,12 +32,12 @@ class Message(NamedTuple):
     Attributes:
         partition: Where it stands.
         next_offset: Where the one after it stands.
-        raw: Its lines.
+        raw: Its lines; None if there is nothing for us up to there.
     """
 
     partition: str
     next_offset: int
-    raw: bytes
+    raw: bytes | None
 
 
 class Log(Protocol):

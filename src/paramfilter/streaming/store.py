@@ -116,6 +116,7 @@ class Store:
         keep: How many of the last posteriors of a series are kept.
         keep_quarantined: How many of the last lines put aside are kept, for each partition.
         largest_bytes: How large the file may become.
+        walk_first: Let a process of its own read the whole file first; False trusts the file's tree, and starts sooner.
     """
 
     def __init__(
@@ -125,13 +126,14 @@ class Store:
         keep: int = 256,
         keep_quarantined: int = 10_000,
         largest_bytes: int = LARGEST_BYTES,
+        walk_first: bool = True,
     ):
         self.path, self.keep, self.keep_quarantined = Path(path), keep, keep_quarantined
         self._lmdb = extra("lmdb", EXTRA)
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = _owned(self.path)
         try:
-            self._check_file()
+            self._check_file(walk_first)
             self._environment = self._opened(largest_bytes)
             self._tables = {name: self._environment.open_db(name) for name in TABLES}
             self._check_identity({"format": str(FORMAT), "keep": str(keep), **identity})
@@ -226,7 +228,7 @@ class Store:
             raise self._damaged(f"the checksum of {key[:40]!r} does not match")
         return content
 
-    def _check_file(self) -> None:
+    def _check_file(self, walk_first: bool) -> None:
         """Refuse a file that is too short for what it says of itself, or that cannot be walked to the end."""
         file = self.path / "data.mdb"
         if not file.exists():
@@ -234,6 +236,8 @@ class Store:
         size = file.stat().st_size
         if size < 2 * os.sysconf("SC_PAGE_SIZE"):
             raise self._damaged("its file has been cut short")
+        if not walk_first:
+            return
         walk = subprocess.run(
             [sys.executable, "-I", str(Path(__file__).with_name("store_walk.py")), str(self.path)],
             capture_output=True,

@@ -18,7 +18,7 @@ import copy
 import json
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -35,11 +35,23 @@ SIDE_FATES = (Fate.LATE, Fate.QUARANTINED)
 """Events whose lines are put aside."""
 
 
+class Output(NamedTuple):
+    """What is said of one step; what is said of the same step again is the same."""
+
+    series: str
+    sequence: int
+    line: bytes
+
+
 class Sink(Protocol):
     """Where outputs go beside the store."""
 
-    def write(self, lines: list[bytes]) -> None:
-        """Return when all of them are safe. Lines of the same series and sequence number are the same."""
+    def write(self, outputs: Sequence[Output]) -> None:
+        """Return when all of them are safe."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is open."""
         ...
 
 
@@ -56,7 +68,7 @@ class Pace:
             thousand.
     """
 
-    messages: int = 1024
+    messages: int = 256
     seconds_between_commits: float = 0.0
     seconds_to_wait: float = 0.5
     most_quarantined: float = 1.0
@@ -191,7 +203,7 @@ class Worker:
         new: list[str] = []
         for message in messages:
             partition = self._partitions[message.partition]
-            for line in message.raw.removesuffix(b"\n").split(b"\n"):
+            for line in () if message.raw is None else message.raw.removesuffix(b"\n").split(b"\n"):
                 partition.received += 1
                 for name, step in self._steps_of(partition, message.partition, line, new):
                     number = next_round.get(name, 0)
@@ -203,9 +215,9 @@ class Worker:
             self._changes.partitions.add(message.partition)
         if new:
             self.residents.start(new)
-        lines = [line for one in rounds for line in self._take_steps(one)]
-        if self.sink is not None and lines:
-            self.sink.write(lines)
+        outputs = [output for one in rounds for output in self._take_steps(one)]
+        if self.sink is not None and outputs:
+            self.sink.write(outputs)
         self._stop_if_poisoned()
 
     def _steps_of(self, partition: Partition, where: str, line: bytes, new: list[str]) -> Iterable[tuple[str, Step]]:
@@ -250,7 +262,7 @@ class Worker:
             self._changes.quarantined.append(Quarantined(where, number, reason or fate, line[:LARGEST_EVENT]))
         partition.counts[fate] += 1
 
-    def _take_steps(self, steps: list[tuple[str, Step]]) -> list[bytes]:
+    def _take_steps(self, steps: list[tuple[str, Step]]) -> list[Output]:
         """Take one step of some series, and return what is to be said of them."""
         nothing = [math.nan] * math.prod(self.residents.parser.y_shape)
         ys = [nothing if step.event is None else step.event.y for _, step in steps]
@@ -261,14 +273,11 @@ class Worker:
             self._changes.posteriors[name, step.sequence] = _packed(step.sequence, fate, values)
         if self.sink is None:
             return []
-        columns = self.residents.columns
-        said = zip(steps, fates, figures.tolist(), strict=True)
-        return [
-            json.dumps(
-                {"series": name, "seq": step.sequence, "fate": fate, **dict(zip(columns, values, strict=True))}
-            ).encode()
-            for (name, step), fate, values in said
-        ]
+        columns, outputs = self.residents.columns, []
+        for (name, step), fate, values in zip(steps, fates, figures.tolist(), strict=True):
+            said = {"series": name, "seq": step.sequence, "fate": fate, **dict(zip(columns, values, strict=True))}
+            outputs.append(Output(name, step.sequence, json.dumps(said).encode()))
+        return outputs
 
     def _read_posterior(self, content: bytes) -> Posterior:
         sequence, fate, values = _unpacked(content)
