@@ -101,10 +101,7 @@ class BookLog(FileLog):
 
 def write_log(folder: Path, seed: int) -> None:
     (folder / "log").mkdir(parents=True)
-    (folder / "log" / "0.jsonl").write_bytes(b"\n".join(messy_lines(seed, MEMORY = Path("/dev/shm")
-"""A kill loses nothing that was written, synced or not, so the trials need no disk."""
-
-NUM_SERIES, NUM_STEPS)) + b"\n")
+    (folder / "log" / "0.jsonl").write_bytes(b"\n".join(messy_lines(seed, NUM_SERIES, NUM_STEPS)) + b"\n")
 
 
 def work(folder: Path, store_kind: type[Store]) -> dict[str, Any]:
