@@ -28,10 +28,13 @@ from benchmarks.streams.toy import HashResidents, messy_lines, numbers
 from paramfilter.streaming import FileLog, Output, Pace, Rules, Store, Worker
 from paramfilter.streaming.store import Commit
 
+LONGEST_LIFE = 0.2
+"""Of a process, as a share of the time that the whole log takes."""
+
 MEMORY = Path("/dev/shm")
 """A kill loses nothing that was written, synced or not, so the trials need no disk."""
 
-NUM_SERIES, NUM_STEPS, MESSAGES_A_BATCH = 12, 60, 16
+NUM_SERIES, NUM_STEPS, MESSAGES_A_BATCH = 12, 240, 16
 
 
 class OffsetFirst(Store):
@@ -146,8 +149,8 @@ def trial(folder: Path, seed: int, planted: str) -> tuple[int, int, list[str]]:
     draw, kills, lost = iter(numbers(seed + 2**32)), 0, False
     while True:
         pid = forked(lambda: work(folder / "killed", STORES[planted]))
-        # From before the store is open to near the end of what one process can do.
-        time.sleep(usual * (next(draw) / 2**32) * 0.8)
+        # From before the store is open to some dozen commits later.
+        time.sleep(usual * (next(draw) / 2**32) * LONGEST_LIFE)
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         if os.WIFEXITED(status):

@@ -26,7 +26,7 @@ class HashResidents:
         row_bytes: How large a row is: the digest, again and again.
     """
 
-    columns = ("first", "count")
+    columns = ("mean:hash", "sd:hash")
 
     def __init__(self, room: int = 1000, row_bytes: int = 1024):
         self.room, self.row_bytes = room, row_bytes
@@ -48,7 +48,7 @@ class HashResidents:
             seen = struct.pack("<Qd", count + 1, *y)
             self.states[name] = count + 1, hashlib.blake2b(digest + seen, digest_size=DIGEST).digest()
         states = [self.states[name] for name in names]
-        return np.array([[int.from_bytes(digest[:4], "big"), count] for count, digest in states], float)
+        return np.array([[int.from_bytes(digest[:4], "big") / 2**32, 1 / count] for count, digest in states], float)
 
     def rows(self, names: Sequence[str]) -> np.ndarray:
         rows = [struct.pack("<Q", count) + digest for count, digest in (self.states[name] for name in names)]

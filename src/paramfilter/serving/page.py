@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from paramfilter.outcome import Outcome
-from paramfilter.serving.metrics import Delays
+from paramfilter.serving.metrics import BUCKETS, Delays
 from paramfilter.streaming import Fate, Posterior, Worker
 
 SERIES_SHOWN = 50
@@ -15,7 +15,7 @@ SERIES_SHOWN = 50
 NINETY = 1.645
 """Standard deviations on each side of the mean that hold 90 % of a Gaussian."""
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860, 240, 64, 84, 16, 34
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860, 260, 52, 64, 8, 34
 
 STYLE = """
 :root { color-scheme: light; --ink: #1f2933; --soft: #5f6b7a; --line: #dde3ea; --blue: #2b5c8a; --band: #c9dcee }
@@ -23,10 +23,11 @@ STYLE = """
 body { margin: 0; font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: var(--ink); background: #f6f8fa }
 main { max-width: 940px; margin: 0 auto; padding: 32px 20px 64px }
 h1 { font-size: 24px; margin: 0 } h2 { font-size: 17px; margin: 36px 0 10px }
+h3 { font-size: 15px; margin: 2px 0 6px } h3 .note { font-weight: 400; margin-left: 8px }
 header { display: flex; align-items: center; justify-content: space-between; gap: 16px; margin-bottom: 24px }
 .state { padding: 3px 12px; border-radius: 999px; font-weight: 600; font-size: 14px }
 .good { background: #dcf1e3; color: #1d6b3a } .bad { background: #fbe0dd; color: #9b2c20 }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: 12px }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(160px, 1fr)); gap: 12px }
 .tile, .card { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 12px 14px }
 .tile b { display: block; font-size: 22px; font-variant-numeric: tabular-nums }
 .tile span { color: var(--soft); font-size: 13px }
@@ -48,6 +49,7 @@ def fleet_page(worker: Worker, delays: Delays) -> str:
     tiles += [(fate.value, f"{count:,}") for fate, count in total.items()]
     tiles += [
         ("waiting", f"{sum(one.waiting for one in partitions.values()):,}"),
+        ("steps without an event", f"{sum(one.filled for one in partitions.values()):,}"),
         ("p99 delay", _delay(delays.quantile(0.99))),
     ]
     cells = "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in tiles)
@@ -64,13 +66,18 @@ def fleet_page(worker: Worker, delays: Delays) -> str:
 def series_page(worker: Worker, name: str, posteriors: Sequence[Posterior]) -> str:
     """Return the page of one series; there must be a posterior."""
     last = posteriors[-1]
-    words = f"{last.sequence:,} steps; the last was {last.fate}. {_trouble(last)}"
-    cards = "".join(
-        f'<div class="card">{ribbon(parameter, posteriors)}</div>' for parameter in _parameters(last.figures)
-    )
+    words = f"{last.sequence:,} steps. The last: {last.fate}, {_trouble(last)}."
+    cards = "".join(_card(one, posteriors) for one in _parameters(last.figures))
     note = "Line: posterior mean. Band: mean ± 1.645 posterior sd. Dots: steps without an observation."
     back = '<p><a href="/">← all series</a></p>'
     return _page(name, f"{back}{_heading(html.escape(name), worker)}<p>{words}</p>{cards}<p class='note'>{note}</p>")
+
+
+def _card(parameter: str, posteriors: Sequence[Posterior]) -> str:
+    figures = posteriors[-1].figures
+    now = f"{figures[f'mean:{parameter}']:.3f} ± {figures[f'sd:{parameter}']:.3f}"
+    title = f'<h3>{html.escape(parameter)} <span class="note">{now}</span></h3>'
+    return f'<div class="card">{title}{ribbon(parameter, posteriors)}</div>'
 
 
 def ribbon(parameter: str, posteriors: Sequence[Posterior]) -> str:
@@ -82,8 +89,7 @@ def ribbon(parameter: str, posteriors: Sequence[Posterior]) -> str:
     low, high = min(lows), max(highs)
     if not (math.isfinite(low) and math.isfinite(high)):
         return f"<p>{html.escape(parameter)}: the last figures are not finite.</p>"
-    ticks = _ticks(low, high)
-    low, high = min(low, ticks[0]), max(high, ticks[-1])
+    ticks = [tick for tick in _ticks(low, high) if low <= tick <= high]
     across = lambda time: LEFT + (WIDTH - LEFT - RIGHT) * (time - times[0]) / max(1, times[-1] - times[0])
     up = lambda value: HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low or 1.0)
     points = lambda values: [f"{across(time):.1f},{up(value):.1f}" for time, value in zip(times, values, strict=True)]
@@ -100,11 +106,15 @@ def ribbon(parameter: str, posteriors: Sequence[Posterior]) -> str:
     for one, mean in zip(posteriors, means, strict=True):
         if one.fate not in (Fate.APPLIED,):
             parts.append(f'<circle cx="{across(one.sequence):.1f}" cy="{up(mean):.1f}" r="2.5" fill="#b45309"/>')
-    for time in sorted({times[0], times[len(times) // 2], times[-1]}):
-        parts.append(label(across(time), HEIGHT - 12, f"{time:,}", ' text-anchor="middle"'))
+    for time in (
+        tick
+        for tick in _ticks(float(times[0]), float(times[-1]))
+        if times[0] <= tick <= times[-1] and tick == int(tick)
+    ):
+        parts.append(label(across(time), HEIGHT - 12, f"{int(time):,}", ' text-anchor="middle"'))
+    parts.append(label(WIDTH - RIGHT + 8, HEIGHT - 12, "step"))
     end = ' font-weight="600" style="fill:#2b5c8a"'
     parts.append(label(WIDTH - RIGHT + 8, up(means[-1]) + 4, f"{means[-1]:.4g}", end))
-    parts.append(label(LEFT, 11, html.escape(parameter), ' font-weight="600" style="fill:#1f2933"'))
     return "".join([*parts, "</svg>"])
 
 
@@ -168,6 +178,8 @@ def _ticks(low: float, high: float) -> list[float]:
 def _delay(seconds: float | None) -> str:
     if seconds is None:
         return "–"
+    if seconds == math.inf:
+        return f"> {BUCKETS[-1]:g} s"
     return f"≤ {1000 * seconds:g} ms" if seconds < 1 else f"≤ {seconds:g} s"
 
 
