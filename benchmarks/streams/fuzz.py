@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 
 from benchmarks.beliefs import put_row
-from benchmarks.streams.toy import HashResidents, numbers
+from benchmarks.streams.draws import numbers
+from benchmarks.streams.toy import HashResidents
 from paramfilter.streaming import FileLog, Pace, Store, Worker
 
 SEEDS = (

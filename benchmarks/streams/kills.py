@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.beliefs import put_row
-from benchmarks.streams.toy import HashResidents, messy_lines, numbers
+from benchmarks.streams.draws import numbers
+from benchmarks.streams.toy import HashResidents, messy_lines
 from paramfilter.streaming import FileLog, Output, Pace, Rules, Store, Worker
 from paramfilter.streaming.store import Commit
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from benchmarks.streams.draws import numbers
 from paramfilter.streaming import EventParser
 
 DIGEST = 32
@@ -61,15 +62,6 @@ class HashResidents:
 
     def warm_up(self) -> None:
         """Nothing to compile."""
-
-
-def numbers(seed: int) -> Iterable[int]:
-    """Yield 32-bit numbers without end, from a seed: by hashes, since a forked process has no JAX."""
-    block = 0
-    while True:
-        digest = hashlib.blake2b(struct.pack("<QQ", seed, block)).digest()
-        yield from struct.unpack("<16I", digest)
-        block += 1
 
 
 def line(series: str, sequence: int, y: float | None) -> bytes:

@@ -4,8 +4,8 @@ import json
 import math
 
 import pytest
+from benchmarks.streams.draws import numbers
 from benchmarks.streams.fuzz import mutated
-from benchmarks.streams.toy import numbers
 
 from paramfilter.streaming import EventParser, RefusedEvent
 from paramfilter.streaming.events import LARGEST_EVENT

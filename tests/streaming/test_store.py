@@ -6,7 +6,7 @@ import sys
 import zlib
 
 import pytest
-from benchmarks.streams.toy import numbers
+from benchmarks.streams.draws import numbers
 
 from paramfilter.errors import StoreError
 from paramfilter.streaming import Event, Partition, Quarantined, Store

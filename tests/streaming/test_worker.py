@@ -4,7 +4,8 @@ import itertools
 import os
 
 import pytest
-from benchmarks.streams.toy import HashResidents, line, messy_lines, numbers
+from benchmarks.streams.draws import numbers
+from benchmarks.streams.toy import HashResidents, line, messy_lines
 
 import paramfilter as pf
 from paramfilter.streaming import Fate, FileLog, Message, Pace, PipeLog, Rules, Store, Worker
