@@ -151,7 +151,7 @@ def _checked_json(line: bytes) -> Any:
     if line.count(b"[") + line.count(b"{") > DEEPEST and _depth(line) > DEEPEST:
         raise RefusedEvent(f"an event is at most {DEEPEST} brackets deep")
     try:
-        return json.loads(line.decode(), object_pairs_hook=_distinct, parse_constant=_refuse_constant)
+        return _DECODER.decode(line.decode())
     except ValueError as error:  # also of a text that is not UTF-8, and of a number with thousands of digits
         raise RefusedEvent("an event is JSON in UTF-8") from error
 
@@ -173,3 +173,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(word: str) -> Any:
     raise RefusedEvent(f"{word} is no JSON; use null for a missing value")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_refuse_constant)

@@ -47,17 +47,11 @@ class Fate(enum.StrEnum):
 
 
 class Step(NamedTuple):
-    """One step of a series: with an event, or without because it never came."""
+    """One step of a series: with an event and how that ends, or without because it never came."""
 
     sequence: int
     event: Event | None
-
-    @property
-    def fate(self) -> Fate | None:
-        """How the step's event ends, if it has one."""
-        if self.event is None:
-            return None
-        return Fate.MISSING if self.event.is_missing else Fate.APPLIED
+    fate: Fate | None
 
 
 class Arrival(NamedTuple):
@@ -98,7 +92,9 @@ class Ledger:
         self.has_old_gaps |= bool(self.gaps >> (WINDOW - 1))
         self.gaps = (self.gaps << 1 | (event is None)) & _ALL
         self.sequence += 1
-        return Step(self.sequence, event)
+        if event is None:
+            return Step(self.sequence, None, None)
+        return Step(self.sequence, event, Fate.MISSING if event.is_missing else Fate.APPLIED)
 
     def past(self, sequence: int) -> Fate:
         """Say what an event is whose step has been taken; late if it may be late, since those are kept."""

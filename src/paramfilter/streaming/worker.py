@@ -17,6 +17,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -234,12 +235,12 @@ class Worker:
             return ()
         self._changes.series.add(event.series)
         for step in arrival.steps:
-            if step.event is None:
+            if step.event is None or step.fate is None:
                 partition.filled += 1
-            else:
-                partition.counts[str(step.fate)] += 1
-                if step.event.at is not None:
-                    self._changes.made_at.append(step.event.at)
+                continue
+            partition.counts[step.fate] += 1
+            if step.event.at is not None:
+                self._changes.made_at.append(step.event.at)
         return ((event.series, step) for step in arrival.steps)
 
     def _ledger(self, event: Event, partition: Partition, where: str, new: list[str]) -> Ledger:
@@ -269,8 +270,9 @@ class Worker:
         inputs = [None if step.event is None else step.event.inputs for _, step in steps]
         figures = self.residents.step([name for name, _ in steps], ys, inputs)
         fates = [step.fate or "filled" for _, step in steps]
-        for (name, step), fate, values in zip(steps, fates, figures, strict=True):
-            self._changes.posteriors[name, step.sequence] = _packed(step.sequence, fate, values)
+        for (name, step), fate, values in zip(steps, fates, figures.astype(_FIGURES), strict=True):
+            head = _HEAD.pack(_NUMBER_OF[fate], step.sequence)
+            self._changes.posteriors[name, step.sequence] = head + values.tobytes()
         if self.sink is None:
             return []
         columns, outputs = self.residents.columns, []
@@ -280,8 +282,9 @@ class Worker:
         return outputs
 
     def _read_posterior(self, content: bytes) -> Posterior:
-        sequence, fate, values = _unpacked(content)
-        return Posterior(sequence, fate, dict(zip(self.residents.columns, values, strict=True)))
+        fate, sequence = _HEAD.unpack_from(content)
+        values: Any = np.frombuffer(content, _FIGURES, offset=_HEAD.size)
+        return Posterior(sequence, FATES[fate], dict(zip(self.residents.columns, values.tolist(), strict=True)))
 
     def _stop_if_poisoned(self) -> None:
         received = sum(one.received for one in self._partitions.values())
@@ -297,7 +300,10 @@ class Worker:
 ENOUGH_TO_JUDGE = 1000
 """Events before a share of them says something."""
 
-FATES = (*Fate, "filled")
+FATES = (*(fate.value for fate in Fate), "filled")
+
+_NUMBER_OF = {fate: number for number, fate in enumerate(FATES)}
+_HEAD, _FIGURES = struct.Struct("<BI"), np.dtype("<f8")
 
 
 class _Changes:
@@ -312,12 +318,3 @@ class _Changes:
 
     def __bool__(self) -> bool:
         return bool(self.partitions)
-
-
-def _packed(sequence: int, fate: str, values: np.ndarray) -> bytes:
-    return bytes([FATES.index(fate)]) + sequence.to_bytes(4, "little") + values.astype("<f8").tobytes()
-
-
-def _unpacked(content: bytes) -> tuple[int, str, list[float]]:
-    values: Any = np.frombuffer(content, "<f8", offset=5)
-    return int.from_bytes(content[1:5], "little"), FATES[content[0]], values.astype(float).tolist()
