@@ -70,7 +70,8 @@ def measure(num_series: int, backlog_events: int, seconds: float, share: float) 
                 server.publish("events", messages_of(range(num_series), sequence))
             worker = opened(filter, num_series, server, folder)
             worker.recover()
-            worker.work_once()  # series are started here
+            while received(worker) < num_series:
+                worker.work_once()  # series are started here
             began = time.perf_counter(), time.process_time()
             before = received(worker)
             while received(worker) < rounds * num_series:

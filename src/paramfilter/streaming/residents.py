@@ -114,13 +114,15 @@ class FleetResidents:
         """Start new series from the prior; their keys depend on the seed and their names alone."""
         if len(self._row_of) + len(names) > self.room:
             raise DataError(f"there is room for {self.room} series and no more.")
-        for first in range(0, len(names), BLOCK):
-            some = names[first : first + BLOCK]
-            spare = BLOCK - len(some)
-            keys = keys_for(self._key, (*some, *[None] * spare))
+        for first in range(0, len(names), self._batch):
+            some = names[first : first + self._batch]
             numbers = range(len(self._row_of), len(self._row_of) + len(some))
-            self._series = self._start(self._series, np.array([*numbers, *[self._num_rows] * spare], np.int32), keys)
             self._row_of |= dict(zip(some, numbers, strict=True))
+            self._start_rows(some)
+
+    def _start_rows(self, names: Sequence[str]) -> None:
+        keys = keys_for(self._key, (*names, *[None] * (self._batch - len(names))))
+        self._series = self._start(self._series, self._rows(names, self._batch), keys, -(-len(names) // BLOCK))
 
     def step(
         self, names: Sequence[str], ys: Sequence[list[float]], inputs: Sequence[list[float] | None]
@@ -156,7 +158,7 @@ class FleetResidents:
     def warm_up(self) -> None:
         """Compile; rows beyond the last are stepped, and dropped."""
         nothing = self._rows((), self._batch)
-        self._series = self._start(self._series, nothing[:BLOCK], keys_for(self._key, (None,) * BLOCK))
+        self._start_rows(())
         y = self._filled([], self.parser.y_shape)
         told = None if self.parser.inputs_shape is None else self._filled([], self.parser.inputs_shape)
         self._series, _ = self._step(self._series, nothing, y, told, 1)
@@ -237,9 +239,13 @@ class _Layout:
         return jax.tree.unflatten(self.structure, wrapped)
 
 
-def _start(filter: ParticleFilter, series: FilterState, rows: Any, keys: Any) -> FilterState:
-    new = jax.vmap(lambda key: filter.init(key, filter.model.example_inputs))(keys)
-    return jax.tree.map(lambda leaf, part: leaf.at[rows].set(part, mode="drop"), series, new)
+def _start(filter: ParticleFilter, series: FilterState, rows: Any, keys: Any, num_blocks: Any) -> FilterState:
+    def one_block(number, series):
+        places, own = (jax.lax.dynamic_slice_in_dim(leaf, number * BLOCK, BLOCK) for leaf in (rows, keys))
+        new = jax.vmap(lambda key: filter.init(key, filter.model.example_inputs))(own)
+        return jax.tree.map(lambda leaf, part: leaf.at[places].set(part, mode="drop"), series, new)
+
+    return jax.lax.fori_loop(0, num_blocks, one_block, series)
 
 
 def _step(filter: ParticleFilter, series: FilterState, rows: Any, ys: Any, inputs: Any, num_blocks: Any) -> Any:
