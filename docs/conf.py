@@ -53,6 +53,8 @@ autosummary_context = {
         "paramfilter.proposals",
         "paramfilter.references",
         "paramfilter.resampling",
+        "paramfilter.serving",
+        "paramfilter.streaming",
         "paramfilter.theta_samplers",
     ],
     "without_submodules": ["paramfilter.models"],  # each holds one function, of the module's own name

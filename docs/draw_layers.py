@@ -6,9 +6,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 CAPTIONS = (
     "the command",
+    "a running fleet over HTTP",
     "pictures",
     "labelled arrays, files and tables of what was found",
-    "trusted answers; a look at a run; as sure as it may be?",
+    "trusted answers; a look at a run; events to posteriors",
     "posteriors of very many series from files",
     "many series; one filter over many devices",
     "go through data; save; several memories; warm starts",
@@ -20,14 +21,15 @@ CAPTIONS = (
     "the user's functions, with explanations",
     "names, supports, bijectors; trees of laws",
     "parameters that are correlated a priori",
-    "mathematics; heavy tails; what few rows do; data from tables",
-    "sums, small systems, log-weights, what happened",
+    "mathematics; heavy tails; few rows; tables",
+    "sums, small systems, log-weights",
+    "what happened; what is asked of arguments and machines",
     "what is raised before anything is compiled",
     "names for what flows through signatures",
 )
 VIOLET, ORANGE, YELLOW = ("#f3e8f7", "#7b3f98"), ("#fde9d3", "#b45309"), ("#fdf3d7", "#a16207")
 GREEN, BLUE = ("#e2f0e6", "#2f6f44"), ("#e3edf7", "#2b5c8a")
-COLOURS = [VIOLET] * 7 + [ORANGE] + [YELLOW] * 2 + [GREEN] * 5 + [BLUE] * 4
+COLOURS = [VIOLET] * 8 + [ORANGE] + [YELLOW] * 2 + [GREEN] * 5 + [BLUE] * 5
 LEFT, WIDTH, GAP, HEIGHT, STEP, TOP = 40, 520, 8, 48, 56, 30
 MONO = "DejaVu Sans Mono, monospace"
 

@@ -27,6 +27,10 @@ class CheckpointError(ParamfilterError):
     """The checkpoint is damaged, of another format, or of another filter."""
 
 
+class StoreError(ParamfilterError):
+    """The store of a stream is damaged, in use, or of another filter."""
+
+
 class ProposalError(ParamfilterError):
     """This kind of proposal does not fit this model."""
 

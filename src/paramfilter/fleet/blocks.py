@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Shaped
 
 from paramfilter.beliefs import Moments
@@ -40,6 +41,41 @@ def update(
     some = jax.tree.map(lambda leaf: leaf.at[rows].get(mode="clip"), series)
     new, info = in_blocks(filter.step, some, ys, inputs)
     return jax.tree.map(lambda leaf, part: leaf.at[rows].set(part, mode="drop"), series, new), info
+
+
+def update_blocks(
+    filter: ParticleFilter,
+    series: FilterState,
+    rows: Int[Array, " some"],
+    ys: Observation,
+    inputs: Inputs,
+    num_blocks: Int[Array, ""],
+) -> tuple[FilterState, StepInfo, Moments]:
+    """Do as `update` does with the first blocks of the rows, and say what their posteriors are.
+
+    One compiled function for any number of rows up to the length of `rows`, at a cost that goes with the number of
+    blocks.
+    """
+
+    def take_in(state, y, inputs):
+        new, info = filter.step(state, y, inputs)
+        return new, (info, mixture_moments(filter, new))
+
+    def one_block(number, carry):
+        series, said = carry
+        cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, number * BLOCK, BLOCK)
+        places = cut(rows)
+        some = jax.tree.map(lambda leaf: leaf.at[places].get(mode="clip"), series)
+        new, out = jax.vmap(take_in)(some, *jax.tree.map(cut, (ys, inputs)))
+        series = jax.tree.map(lambda leaf, part: leaf.at[places].set(part, mode="drop"), series, new)
+        paste = lambda leaf, part: jax.lax.dynamic_update_slice_in_dim(leaf, part, number * BLOCK, axis=0)
+        return series, jax.tree.map(paste, said, out)
+
+    some = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((len(rows), *leaf.shape[1:]), leaf.dtype), series)
+    shapes = jax.eval_shape(jax.vmap(take_in), some, ys, inputs)[1]
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    series, (info, moments) = jax.lax.fori_loop(0, num_blocks, one_block, (series, nothing))
+    return series, info, moments
 
 
 def run(

@@ -1,0 +1,1 @@
+"""What a stream costs and what it survives: load, kills, faults and fuzz."""

@@ -1,0 +1,219 @@
+"""Workers killed at random moments, against one that never is: `python -m benchmarks.streams.kills --kills 10000`.
+
+The worker is the real one, with the real store and a log of files; only its states are hashes (see `toy`), so that a
+process can be forked, killed with SIGKILL at a random moment and forked again some dozens of times a second. After each
+trial (a log taken to its end) states, posteriors, counts, quarantine and outputs are compared with those of a run that
+nothing disturbs, byte for byte.
+
+That the harness sees mistakes is shown by planting them: `--plant offset-first` commits the offsets before the states;
+`--plant no-sync` does not sync, on a disk that loses at each kill all that was not synced (`--plant forgetful-disk` is
+the right store on such a disk). The rows are kept in `results/kills.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.beliefs import put_row
+from benchmarks.streams.draws import numbers
+from benchmarks.streams.toy import HashResidents, messy_lines
+from paramfilter.streaming import FileLog, Output, Pace, Rules, Store, Worker
+from paramfilter.streaming.store import Commit
+
+LONGEST_LIFE = 0.2
+"""Of a process, as a share of the time that the whole log takes."""
+
+MEMORY = Path("/dev/shm")
+"""A kill loses nothing that was written, synced or not, so the trials need no disk."""
+
+NUM_SERIES, NUM_STEPS, MESSAGES_A_BATCH = 12, 240, 16
+
+
+class OffsetFirst(Store):
+    """The mistake of committing where to go on before what has been done."""
+
+    def commit(self, commit: Commit) -> None:
+        super().commit(Commit([], commit.partitions))
+        super().commit(commit)
+
+
+class ForgetfulDisk(Store):
+    """A right store on a disk that keeps only what was synced: the harness puts `synced` back after each kill."""
+
+    def commit(self, commit: Commit) -> None:
+        super().commit(commit)
+        self._has_been_synced()
+
+    def _has_been_synced(self) -> None:
+        shutil.copy(self.path / "data.mdb", self.path / "synced.new")
+        os.replace(self.path / "synced.new", self.path / "synced")
+
+
+class NoSync(ForgetfulDisk):
+    """The mistake of not syncing, but for every tenth commit, as an operating system does it now and then."""
+
+    commits = 0
+
+    def _opened(self, largest_bytes: int) -> Any:
+        return self._lmdb.open(str(self.path), map_size=largest_bytes, max_dbs=8, sync=False)
+
+    def _has_been_synced(self) -> None:
+        self.commits += 1
+        if self.commits % 10 == 1:
+            super()._has_been_synced()
+
+
+STORES: dict[str, type[Store]] = {
+    "nothing": Store,
+    "offset-first": OffsetFirst,
+    "forgetful-disk": ForgetfulDisk,
+    "no-sync": NoSync,
+}
+
+
+class FileSink:
+    """Appends outputs to a file."""
+
+    def __init__(self, path: Path):
+        self.file = path.open("ab", buffering=0)
+
+    def write(self, outputs: Sequence[Output]) -> None:
+        self.file.write(b"".join(one.line + b"\n" for one in outputs))
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class BookLog(FileLog):
+    """Notes what it is told to be durable."""
+
+    def acknowledge(self, positions: Any) -> None:
+        book = self.path.parent / "acknowledged"
+        with (self.path.parent / "acknowledged.new").open("w") as file:
+            file.write(str(max(positions.values())))
+        os.replace(self.path.parent / "acknowledged.new", book)
+
+
+def write_log(folder: Path, seed: int) -> None:
+    (folder / "log").mkdir(parents=True)
+    (folder / "log" / "0.jsonl").write_bytes(b"\n".join(messy_lines(seed, NUM_SERIES, NUM_STEPS)) + b"\n")
+
+
+def work(folder: Path, store_kind: type[Store]) -> dict[str, Any]:
+    """Take the log to its end, and return everything that is durable."""
+    residents = HashResidents()
+    store = store_kind(folder / "store", residents.identity, keep=8, walk_first=False)
+    sink = FileSink(folder / "outputs")
+    worker = Worker(residents, BookLog(folder / "log"), store, sink, Rules(reorder=2), Pace(MESSAGES_A_BATCH))
+    worker.run(lambda: False, until_idle=True)
+    found = {
+        "series": [[name, repr(ledger), state.hex()] for name, ledger, state in store.rows()],
+        "posteriors": {name: worker.latest(name) for name in sorted(residents.names)},
+        "partitions": {name: vars(one) for name, one in store.partitions().items()},
+        "quarantined": [repr(one) for one in store.quarantined()],
+        # An output may be repeated, and the last kill may have cut its last line: the repeat is whole.
+        "outputs": sorted({one for one in (folder / "outputs").read_bytes().split(b"\n") if one.endswith(b"}")}),
+    }
+    store.close()
+    return found
+
+
+def forked(action: Callable[[], Any]) -> int:
+    """Run something in a fork, which ends without any tidying up."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        action()
+        os._exit(0)
+    except BaseException as error:
+        os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        os._exit(1)
+
+
+def trial(folder: Path, seed: int, planted: str) -> tuple[int, int, list[str]]:
+    """Go through one log with kills. Return how many there were, how many events, and what differs in the end."""
+    for name in ("calm", "killed"):
+        write_log(folder / name, seed)
+    began = time.perf_counter()
+    wanted = work(folder / "calm", Store)
+    usual = time.perf_counter() - began
+    draw, kills, lost = iter(numbers(seed + 2**32)), 0, False
+    while True:
+        pid = forked(lambda: work(folder / "killed", STORES[planted]))
+        # From before the store is open to some dozen commits later.
+        time.sleep(usual * (next(draw) / 2**32) * LONGEST_LIFE)
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        if os.WIFEXITED(status):
+            break
+        kills += 1
+        if (folder / "killed" / "store" / "synced").exists():
+            shutil.copy(folder / "killed" / "store" / "synced", folder / "killed" / "store" / "data.mdb")
+        lost |= _has_lost(folder / "killed")
+    differing = ["acknowledged but lost"] if lost else []
+    if os.WEXITSTATUS(status):
+        differing.append("it could not start again")
+    else:
+        found = work(folder / "killed", Store)  # all is done by now, so this takes in nothing
+        differing += [name for name in wanted if found[name] != wanted[name]]
+    return kills, wanted["partitions"]["."]["received"], differing
+
+
+def _has_lost(folder: Path) -> bool:
+    """Tell whether the log has been told of more than the store holds."""
+    if not (folder / "acknowledged").exists():
+        return False
+    store = Store(folder / "store", HashResidents().identity, keep=8, walk_first=False)
+    durable = store.partitions()["."].offset
+    store.close()
+    return durable < int((folder / "acknowledged").read_text())
+
+
+def run(num_kills: int, planted: str) -> dict[str, Any]:
+    """Kill so many times, and count what differed."""
+    kills = events = trials = bad = 0
+    ways: dict[str, int] = {}
+    began = time.perf_counter()
+    while kills < num_kills:
+        folder = Path(tempfile.mkdtemp(prefix="kills-", dir=MEMORY if MEMORY.exists() else None))
+        try:
+            more, received, differing = trial(folder, trials, planted)
+        finally:
+            shutil.rmtree(folder)
+        kills, events, trials, bad = kills + more, events + received, trials + 1, bad + bool(differing)
+        for one in differing:
+            ways[one] = ways.get(one, 0) + 1
+    return {
+        "planted": planted,
+        "kills": kills,
+        "trials": trials,
+        "events": events,
+        "trials_that_differ": bad,
+        "what_differs": ways,
+        "kills_a_second": round(kills / (time.perf_counter() - began), 1),
+    }
+
+
+def main() -> None:
+    """Kill, and keep the row."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--kills", type=int, default=10_000)
+    parser.add_argument("--plant", choices=sorted(STORES), default="nothing")
+    options = parser.parse_args()
+    row = run(options.kills, options.plant)
+    print(json.dumps(row))
+    put_row("kills", {"what": "SIGKILL at random moments, states of hashes, files"}, row, ("planted",))
+
+
+if __name__ == "__main__":
+    main()

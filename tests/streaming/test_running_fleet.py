@@ -1,0 +1,57 @@
+"""The page "A running fleet in ten minutes" is true, and the fleet can be killed while it works."""
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from benchmarks.streams.real_kills import Service, outputs, records
+from benchmarks.streams.server import NatsServer
+
+PAGE = (Path(__file__).parents[2] / "docs" / "running-fleet.md").read_text()
+NUM_EVENTS = 2001
+
+
+def block(language: str) -> str:
+    """Return the page's block of a language."""
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with NatsServer(tmp_path_factory.mktemp("nats")) as server:
+        code = compile(block("python").replace("nats://127.0.0.1:4222", server.address), "running-fleet.md", "exec")
+        exec(code, {"__name__": "page"})  # noqa: S102
+        yield server
+
+
+def fleet(server: NatsServer, folder: Path, subject: str = "posteriors") -> Service:
+    config = block("toml").replace("nats://127.0.0.1:4222", server.address).replace("8080", "{port}")
+    return Service(folder, config.replace('subject = "posteriors"', f'subject = "{subject}"'))
+
+
+def test_the_page_runs_and_a_fleet_that_is_killed_ends_with_the_same_bits(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "compiled"))
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    server.make_streams({"again": ["again"]})
+    with fleet(server, tmp_path / "calm") as calm, fleet(server, tmp_path / "killed", "again") as killed:
+        calm.start()
+        while not calm.has_received(NUM_EVENTS) or '"sequence":100,' not in (calm.ask("/posterior/sensor-7") or ""):
+            pass
+        said = json.loads(calm.ask("/posterior/sensor-7") or "")
+        assert said["series"] == "sensor-7" and 0 < said["posteriors"][0]["figures"]["sd:phi"] < 0.2
+        assert 'fate="applied"} 2000' in (calm.ask("/metrics") or "") and "sensor-7" in (calm.ask("/") or "")
+        calm.finish(NUM_EVENTS)
+
+        for _ in range(2):
+            killed.start()
+            while not re.search(r'fate="applied"} [1-9]', killed.ask("/metrics") or ""):
+                pass
+            killed.end(signal.SIGKILL)
+        killed.start()
+        killed.finish(NUM_EVENTS)
+    assert records(tmp_path / "killed" / "store") == records(tmp_path / "calm" / "store")
+    said = {line for message in server.read_all("again", "again") for line in message.split(b"\n")}
+    assert said == outputs(server, "posteriors") and len(said) == 2000

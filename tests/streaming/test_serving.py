@@ -1,0 +1,190 @@
+"""The front says how the fleet is to whoever may ask, and nothing more."""
+
+import json
+import logging
+import re
+
+import pytest
+from benchmarks.streams.toy import HashResidents, line
+from starlette.testclient import TestClient
+
+import paramfilter as pf
+from paramfilter.serving import Configuration, Delays, Http, make_front, metrics_of, read_configuration
+from paramfilter.serving.page import _ticks
+from paramfilter.streaming import FileLog, Store, Worker
+
+SECRET = 0.123456789
+TOKEN = b"0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "log").mkdir()
+    lines = [line("oslo", one, SECRET) for one in (1, 2, 4)] + [line("lima-2", 1, None), b"poison"]
+    (folder / "log" / "0.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    residents = HashResidents()
+    worker = Worker(residents, FileLog(folder / "log"), Store(folder / "store", residents.identity))
+    worker.run(lambda: False, until_idle=True)
+    yield worker
+    worker.store.close()
+
+
+@pytest.fixture
+def delays():
+    delays = Delays()
+    delays.add([0.004, 0.2, 0.2, 99.0])
+    return delays
+
+
+@pytest.fixture
+def client(worker, delays):
+    return TestClient(make_front(worker, delays, token=None))
+
+
+def test_a_posterior_by_name(client):
+    answer = client.get("/posterior/oslo").json()
+    assert answer["series"] == "oslo" and [one["sequence"] for one in answer["posteriors"]] == [4]
+    history = client.get("/posterior/oslo?history").json()["posteriors"]
+    assert [(one["sequence"], one["fate"]) for one in history] == [
+        *((1, "applied"), (2, "applied"), (3, "filled"), (4, "applied"))
+    ]
+    assert set(history[0]["figures"]) == {"mean:hash", "sd:hash"}
+
+
+@pytest.mark.parametrize("name", ["nobody", "a" * 129, "..%2F..%2Fetc", "os lo", "osl", "%00"])
+def test_a_name_that_is_not_there_is_not_found(client, name):
+    assert client.get(f"/posterior/{name}").status_code == 404
+    assert client.get(f"/series/{name}").status_code == 404
+
+
+def test_only_reading_is_allowed(client):
+    for path in ("/", "/posterior/oslo", "/health"):
+        assert client.post(path, content=b"x").status_code == 405
+
+
+def test_health_and_readiness(worker, delays):
+    assert TestClient(make_front(worker, delays, None)).get("/health").status_code == 200
+    assert TestClient(make_front(worker, delays, None, is_alive=lambda: False)).get("/health").status_code == 500
+    client = TestClient(make_front(worker, delays, None))
+    assert client.get("/ready").status_code == 200
+    worker.cannot_commit = "there is no room"
+    assert client.get("/ready").status_code == 503 and "cannot write" in client.get("/").text
+    worker.cannot_commit, worker.is_ready = "", False
+    assert client.get("/ready").status_code == 503 and "starting" in client.get("/").text
+    worker.is_ready = True
+
+
+def test_a_token_opens_what_holds_data(worker, delays):
+    client = TestClient(make_front(worker, delays, TOKEN))
+    for path in ("/posterior/oslo", "/series/oslo", "/", "/anything"):
+        assert client.get(path).status_code == 401
+        for wrong in ("Bearer", "Bearer ", "Bearer 0123456789abcdeg", "Basic 0123456789abcdef", "0123456789abcdef"):
+            assert client.get(path, headers={"Authorization": wrong}).status_code == 401
+    assert client.get("/posterior/oslo", headers={"Authorization": "Bearer 0123456789abcdef"}).status_code == 200
+    for path in ("/health", "/ready", "/metrics"):
+        assert client.get(path).status_code == 200 and "oslo" not in client.get(path).text
+
+
+def test_metrics_are_what_prometheus_reads(worker, delays):
+    text = metrics_of(worker, delays)
+    sample = re.compile(r'[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? -?[0-9.e+]+')
+    assert all(one.startswith("#") or sample.fullmatch(one) for one in text.splitlines())
+    assert 'paramfilter_events_total{partition=".",fate="quarantined"} 1' in text
+    assert 'paramfilter_delay_seconds_bucket{le="0.25"} 3' in text and "paramfilter_delay_seconds_count 4" in text
+
+
+def test_pages_show_the_fleet_and_load_nothing(client):
+    fleet, series = client.get("/"), client.get("/series/oslo")
+    assert "lima-2" in fleet.text and "> 60 s" in fleet.text
+    assert "<polygon" in series.text and series.text.count("<circle") == 1, "one step had no observation"
+    for page in (fleet, series):
+        assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+        assert not re.search(r"<script|src=|https?://", page.text)
+
+
+def test_nothing_of_an_observation_is_logged_or_told(worker, client, caplog):
+    with caplog.at_level(logging.DEBUG):
+        texts = [client.get(path).text for path in ("/", "/series/oslo", "/posterior/oslo?history", "/metrics")]
+        worker.work_once()
+    assert str(SECRET) not in "".join(texts) + caplog.text
+
+
+def test_round_numbers_for_axes():
+    assert _ticks(3.0, 3.0)[0] <= 3.0 <= _ticks(3.0, 3.0)[-1]
+    assert all(
+        3 <= len(_ticks(low, high)) <= 9 for low, high in ((0.0, 1.0), (-3e-7, 4e-7), (1e6, 1.1e6), (1.0, 200.0))
+    )
+
+
+CONFIG = """
+[model]
+name = "linear_gaussian"
+numbers = { r = 0.5 }
+[filter]
+algorithm = "sir_filter"
+particles = 8
+room = 10
+[log]
+kind = "files"
+path = "LOG"
+[store]
+path = "STORE"
+[rules]
+reorder = 2
+[http]
+port = 0
+"""
+
+
+def configured(tmp_path, change=("", "")):
+    (tmp_path / "log").mkdir(exist_ok=True)
+    text = CONFIG.replace(*change).replace("LOG", str(tmp_path / "log")).replace("STORE", str(tmp_path / "store"))
+    (tmp_path / "config.toml").write_text(text)
+    return read_configuration(tmp_path / "config.toml")
+
+
+def test_a_configuration_makes_a_worker(tmp_path):
+    configuration = configured(tmp_path)
+    assert isinstance(configuration, Configuration) and configuration.http == Http(port=0)
+    worker = configuration.make_worker()
+    assert worker.rules.reorder == 2 and worker.residents.room == 10 and worker.residents.columns[0] == "mean:phi"
+    worker.store.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("linear_gaussian", "os.system"), "no model 'os.system'.*linear_gaussian"),
+        (("linear_gaussian", "__import__"), "no model"),
+        (("r = 0.5", "r = 'dist.Normal(0, 1)'"), "numbers"),
+        (("r = 0.5", "s = 0.5"), r"\[model\] does not fit"),
+        (("sir_filter", "choose_belief"), "no algorithm"),
+        (('kind = "files"', 'kind = "pickle"'), "no kind of log"),
+        (("room = 10", "rooms = 10"), r"\[filter\] does not fit"),
+        (("[rules]", "[laws]"), "sections.*laws"),
+        (("reorder = 2", "reorder = -2"), "0 or more"),
+        (("port = 0", 'host = "0.0.0.0"'), "not loopback.*token_file"),
+        (("[model]", "[model"), "not a readable configuration"),
+        (('[store]\npath = "STORE"', ""), "store"),
+    ],
+)
+def test_a_configuration_that_says_what_it_should_not_is_refused(tmp_path, change, words):
+    with pytest.raises(pf.DataError, match=words):
+        configured(tmp_path, change).make_worker()
+
+
+def test_a_short_token_is_refused(tmp_path):
+    (tmp_path / "token").write_text("short\n")
+    with pytest.raises(pf.DataError, match="at least 16"):
+        Http("0.0.0.0", 80, str(tmp_path / "token")).token()
+    (tmp_path / "token").write_bytes(TOKEN + b"\n")
+    assert Http("0.0.0.0", 80, str(tmp_path / "token")).token() == TOKEN
+
+
+def test_figures_that_are_not_finite_are_null(worker):
+    from paramfilter.serving.front import _plain
+
+    assert json.dumps(_plain({"figures": {"ess": float("-inf"), "mean": 1.0, "sd": float("nan")}})) == (
+        '{"figures": {"ess": null, "mean": 1.0, "sd": null}}'
+    )

@@ -1,0 +1,218 @@
+"""Whatever comes, in whatever pieces, however often the worker dies: the same states, every event accounted for."""
+
+import itertools
+import os
+
+import pytest
+from benchmarks.streams.draws import numbers
+from benchmarks.streams.toy import HashResidents, line, messy_lines
+
+import paramfilter as pf
+from paramfilter.streaming import Fate, FileLog, Message, Pace, PipeLog, Rules, Store, Worker
+from paramfilter.streaming.logs import CHUNK
+
+LINES = messy_lines(seed=1, num_series=6, num_steps=60)
+
+
+class ListLog:
+    """Lines in memory, in messages of a given size."""
+
+    def __init__(self, lines, lines_a_message=1, partition="p"):
+        self.lines, self.size, self.partitions = lines, lines_a_message, [partition]
+        self.acknowledged = {}
+
+    def read(self, positions, at_most, wait):
+        found = []
+        for name, offset in positions.items():
+            for start in range(offset, len(self.lines), self.size)[:at_most]:
+                part = self.lines[start : start + self.size]
+                found.append(Message(name, start + len(part), b"\n".join(part)))
+        return found
+
+    def acknowledge(self, positions):
+        self.acknowledged |= positions
+
+    def close(self):
+        pass
+
+
+class ListSink:
+    def __init__(self):
+        self.lines = []
+
+    def write(self, outputs):
+        self.lines += [one.line for one in outputs]
+
+    def close(self):
+        pass
+
+
+class Killed(Exception):
+    pass
+
+
+def work(path, log, rules=Rules(reorder=3), pace=Pace(), sink=None, dies_after=None):
+    """Go through a log; return all that the store holds in the end."""
+    residents = HashResidents()
+    store = Store(path, residents.identity)
+    worker = Worker(residents, log, store, sink, rules, pace)
+    try:
+        worker.recover()
+        for number in itertools.count():
+            if number == dies_after:
+                raise Killed
+            if not worker.work_once():
+                break
+        worker.commit()
+        rows = [(name, vars(ledger) | {"held": sorted(ledger.held)}, state) for name, ledger, state in store.rows()]
+        posteriors = {name: worker.latest(name) for name in residents.names}
+        return rows, posteriors, {name: vars(one) for name, one in store.partitions().items()}, store.quarantined()
+    finally:
+        store.close()
+
+
+def test_every_event_ends_in_one_of_five_ways(tmp_path):
+    rows, _, partitions, quarantined = work(tmp_path, ListLog(LINES), Rules(reorder=1))
+    counts = partitions["p"]["counts"]
+    waiting = sum(len(ledger["held"]) for _, ledger, _ in rows)
+    assert partitions["p"]["received"] == len(LINES) == sum(counts.values()) + waiting
+    assert all(counts[fate] > 0 for fate in Fate), counts
+    assert len(quarantined) == counts["quarantined"] + counts["late"]
+    assert {one.raw for one in quarantined} <= set(LINES)
+
+
+def test_a_stream_cut_into_other_pieces_gives_the_same(tmp_path):
+    wanted = work(tmp_path / "0", ListLog(LINES))
+    for number, (size, messages) in enumerate([(7, 1), (1, 3), (64, 5), (1000, 1000)], start=1):
+        found = work(tmp_path / str(number), ListLog(LINES, size), pace=Pace(messages))
+        assert found == wanted
+
+
+def test_order_repeats_and_holes_do_not_matter_to_a_series_that_gets_all_its_events(tmp_path):
+    in_order = [line("a", number, number / 7) for number in range(1, 60)]
+    draw = iter(numbers(4))
+    messy = sorted(((place + next(draw) % 6, one) for place, one in enumerate(in_order * 2)), key=lambda pair: pair[0])
+    wanted = work(tmp_path / "0", ListLog(in_order))
+    found = work(tmp_path / "1", ListLog([one for _, one in messy]), Rules(reorder=8))
+    assert found[0][0][2] == wanted[0][0][2]
+    assert found[2]["p"]["counts"] == {"applied": 59, "missing": 0, "duplicate": 59, "late": 0, "quarantined": 0}
+
+
+def test_whoever_dies_goes_on_from_the_last_commit(tmp_path):
+    wanted_sink, sink = ListSink(), ListSink()
+    wanted = work(tmp_path / "0", ListLog(LINES, 5), sink=wanted_sink)
+    draw = iter(numbers(5))
+    for _ in range(12):
+        # Commits are far apart, so each death loses work that was done and not yet durable.
+        with pytest.raises(Killed):
+            every = 0.0 if next(draw) % 2 else 1e9
+            work(tmp_path / "1", ListLog(LINES, 5), pace=Pace(2, every), sink=sink, dies_after=next(draw) % 4)
+    assert work(tmp_path / "1", ListLog(LINES, 5), pace=Pace(7), sink=sink) == wanted
+    assert set(sink.lines) == set(wanted_sink.lines), "outputs may be repeated, and are then the same"
+    assert len(set(wanted_sink.lines)) == len(wanted_sink.lines)
+
+
+def test_the_log_hears_only_of_what_is_durable(tmp_path):
+    residents = HashResidents()
+    log, store = ListLog(LINES), Store(tmp_path, residents.identity)
+    worker = Worker(residents, log, store, pace=Pace(10, seconds_between_commits=1e9))
+    worker.work_once()
+    worker.work_once()
+    assert log.acknowledged == {"p": 10}, "the first batch is committed at once"
+    worker.commit()
+    assert log.acknowledged == {"p": 20} and store.partitions()["p"].offset == 20
+    store.close()
+
+
+def test_only_what_has_changed_is_written(tmp_path, monkeypatch):
+    residents = HashResidents()
+    store = Store(tmp_path, residents.identity)
+    worker = Worker(residents, ListLog([line("a", 1, 0.0), line("b", 1, 0.0), line("b", 2, 0.0)]), store, pace=Pace(2))
+    worker.work_once()
+    written = []
+    monkeypatch.setattr(store, "commit", lambda commit: written.extend(name for name, _, _ in commit.rows))
+    worker.work_once()
+    assert written == ["b"]
+    store.close()
+
+
+def test_a_series_stays_in_its_partition(tmp_path):
+    log = ListLog([line("a", 1, 0.0), line("a", 2, 0.0)])
+    log.partitions = ["p", "q"]
+    _, _, partitions, quarantined = work(tmp_path, log)
+    assert partitions["p"]["counts"]["applied"] == 2 and partitions["q"]["counts"]["quarantined"] == 2
+    assert quarantined[0].reason == "the events of its series come from another partition"
+
+
+def test_more_series_than_there_is_room_for_are_quarantined(tmp_path):
+    residents = HashResidents(room=2)
+    store = Store(tmp_path, residents.identity)
+    worker = Worker(residents, ListLog([line(name, 1, 0.0) for name in "abcab"]), store)
+    worker.run(lambda: False, until_idle=True)
+    assert worker.partitions["p"].counts["quarantined"] == 1 and "room for 2" in store.quarantined()[0].reason
+    store.close()
+
+
+def test_too_much_poison_stops_the_worker(tmp_path):
+    residents = HashResidents()
+    store = Store(tmp_path, residents.identity)
+    worker = Worker(residents, ListLog([b"poison"] * 20 + [line("a", one, 0.0) for one in range(1, 1200)]), store)
+    worker.pace = Pace(most_quarantined=0.01)
+    with pytest.raises(pf.DataError, match=r"of \d+ events were quarantined"):
+        worker.run(lambda: False, until_idle=True)
+    store.close()
+
+
+def test_a_full_disk_stops_reading_and_not_the_worker(tmp_path):
+    residents = HashResidents(row_bytes=4000)
+    store = Store(tmp_path, residents.identity, largest_bytes=1 << 20)
+    lines = [line(f"s{one}", 1, 0.0) for one in range(400)]
+    log = ListLog(lines)
+    worker = Worker(residents, log, store, pace=Pace(100, seconds_to_wait=0.0))
+    for _ in range(20):
+        worker.work_once()
+    assert "no room" in worker.cannot_commit
+    durable = store.partitions()["p"].offset
+    assert log.acknowledged == {"p": durable} and 100 <= durable < 400
+    store._environment.set_mapsize(1 << 24)
+    while worker.work_once() or store.partitions()["p"].offset < 400:
+        pass
+    assert not worker.cannot_commit and log.acknowledged == {"p": 400}
+    assert len(list(store.rows())) == 400
+    store.close()
+
+
+def test_files_are_read_as_they_grow_and_in_the_order_of_their_names(tmp_path):
+    (tmp_path / "log" / "east").mkdir(parents=True)
+    (tmp_path / "log" / "west").mkdir()
+    first = tmp_path / "log" / "east" / "day-1.jsonl"
+    first.write_bytes(line("a", 1, 0.1) + b"\n" + line("a", 2, 0.2)[:9])
+    log = FileLog(tmp_path / "log")
+    assert log.partitions == ["east", "west"]
+    (got,) = log.read({"east": 0, "west": 0}, 100, 0.0)
+    assert got.raw == line("a", 1, 0.1), "a line counts when its end is there"
+    with first.open("ab") as file:
+        file.write(line("a", 2, 0.2)[9:] + b"\n" + b"x" * (CHUNK + 5) + b"\n")
+    (tmp_path / "log" / "east" / "day-2.jsonl").write_bytes(line("a", 3, 0.3) + b"\n" + line("a", 4, 0.4) + b"\n")
+    rest = log.read({"east": got.next_offset}, 100, 0.0)
+    assert [len(one.raw) < 100 for one in rest] == [True, False, True, True], "of a line too long only the beginning"
+    assert [one.raw for one in rest if len(one.raw) < 100] == [line("a", one, one / 10) for one in (2, 3, 4)]
+    for place, one in enumerate(rest[:-1]):
+        assert log.read({"east": one.next_offset}, 1, 0.0) == [rest[place + 1]]
+    assert log.read({"east": rest[-1].next_offset}, 100, 0.0) == []
+    _, _, partitions, _ = work(tmp_path / "store", log)
+    assert partitions["east"]["counts"]["applied"] == 4 and partitions["east"]["counts"]["quarantined"] == 1
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path):
+    source, target = os.pipe()
+    os.write(target, line("a", 1, 0.1) + b"\n" + line("a", 2, 0.2))
+    os.close(target)
+    _, _, partitions, _ = work(tmp_path, PipeLog(source), pace=Pace(seconds_to_wait=0.01))
+    os.close(source)
+    assert partitions["pipe"]["counts"]["applied"] == 2 and partitions["pipe"]["offset"] == 2
+
+
+def test_there_must_be_a_directory(tmp_path):
+    with pytest.raises(pf.DataError, match="no directory"):
+        FileLog(tmp_path / "nowhere")
