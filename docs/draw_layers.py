@@ -5,6 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 CAPTIONS = (
+    "the paper's experiments, reproduced",
     "trusted answers; a look at a run; as sure as it may be?",
     "posteriors of very many series from files",
     "many series; one filter over many devices",
@@ -23,7 +24,7 @@ CAPTIONS = (
 )
 VIOLET, ORANGE, YELLOW = ("#f3e8f7", "#7b3f98"), ("#fde9d3", "#b45309"), ("#fdf3d7", "#a16207")
 GREEN, BLUE = ("#e2f0e6", "#2f6f44"), ("#e3edf7", "#2b5c8a")
-COLOURS = [VIOLET] * 4 + [ORANGE] + [YELLOW] * 2 + [GREEN] * 4 + [BLUE] * 4
+COLOURS = [VIOLET] * 5 + [ORANGE] + [YELLOW] * 2 + [GREEN] * 4 + [BLUE] * 4
 LEFT, WIDTH, GAP, HEIGHT, STEP, TOP = 40, 520, 8, 48, 56, 30
 MONO = "DejaVu Sans Mono, monospace"
 
