@@ -50,6 +50,7 @@ autosummary_context = {
         "paramfilter",
         "paramfilter.beliefs",
         "paramfilter.models",
+        "paramfilter.paper",
         "paramfilter.proposals",
         "paramfilter.references",
         "paramfilter.resampling",
@@ -66,7 +67,15 @@ html_title = "paramfilter"
 html_static_path = ["_static"]
 html_show_sourcelink = False
 # Pages without sub-pages get the full width.
-html_sidebars = {"index": [], "first-filter": [], "architecture": [], "evidence": [], "mutants": [], "beliefs": []}
+html_sidebars = {
+    "index": [],
+    "first-filter": [],
+    "architecture": [],
+    "evidence": [],
+    "paper": [],
+    "mutants": [],
+    "beliefs": [],
+}
 html_theme_options = {"show_toc_level": 2, "secondary_sidebar_items": ["page-toc"]}
 
 

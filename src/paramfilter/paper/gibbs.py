@@ -6,12 +6,13 @@ no number of particles mends. All is computed in float64.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from scipy.special import logsumexp
 
 from paramfilter.beliefs import Belief
@@ -36,16 +37,20 @@ def exact_log_densities(
 ) -> Float[np.ndarray, "stop point"]:
     """Return log p(theta | x_0..x_T), up to a constant, at every point and for every T of `times`."""
     with jax.enable_x64(True):
-        factors, stops = ThetaFactors(model), np.asarray(times) - 1
+        found = _compiled(model, tuple(times))(jnp.asarray(xs, jnp.float64), jnp.asarray(z, jnp.float64))
+        return np.asarray(found).T
 
-        def at_point(path, point):
-            terms = jax.vmap(lambda x_prev, x: factors.step(Datum(x_prev, x, jnp.nan, None), point))(
-                path[:-1], path[1:]
-            )
-            return model.parameters.log_prior(point) + jnp.cumsum(terms)[stops]
 
-        at_points = jax.jit(lambda path, z: jax.lax.map(lambda one: at_point(path, one), z, batch_size=POINTS_AT_ONCE))
-        return np.asarray(at_points(jnp.asarray(xs), jnp.asarray(z))).T
+@lru_cache(maxsize=16)  # models are compared by identity
+def _compiled(model: StateSpaceModel, times: tuple[int, ...]) -> Callable[[Array, Array], Array]:
+    """Return the function of path and points, compiled once for all paths of one length."""
+    factors, stops = ThetaFactors(model), np.asarray(times) - 1
+
+    def at_point(path, point):
+        terms = jax.vmap(lambda x_prev, x: factors.step(Datum(x_prev, x, jnp.nan, None), point))(path[:-1], path[1:])
+        return model.parameters.log_prior(point) + jnp.cumsum(terms)[stops]
+
+    return jax.jit(lambda path, z: jax.lax.map(lambda one: at_point(path, one), z, batch_size=POINTS_AT_ONCE))
 
 
 def believed_log_densities(

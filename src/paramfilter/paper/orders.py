@@ -92,8 +92,9 @@ def draw_sin_orders(results: Results) -> Any:
     figure, panels = drawing.mosaic([["densities", "divergence"]], 9.2, 3.2, width_ratios=[1.5, 1])
     left, right = panels["densities"], panels["divergence"]
     left.fill_between(results["theta"], results["exact"], color="0.88", label="exact")
-    for (order, density), colour in zip(list(results["approximate"].items())[:4], drawing.LADDER, strict=False):
-        left.plot(results["theta"], density, color=colour, label=f"M = {order}")
+    widths = (1.6, 3.6, 2.4, 1.2)  # curves that coincide show one inside the other
+    for (order, density), colour, width in zip(results["approximate"].items(), drawing.LADDER, widths, strict=False):
+        left.plot(results["theta"], density, color=colour, lw=width, label=f"M = {order}")
     left.axvline(results["truth"]["theta"], color=drawing.BLACK, lw=0.9, ls=(0, (5, 3)), label="truth")
     left.set(xlabel="θ", ylabel=f"$p(θ | x_{{0:{results['num_steps']}}})$", xlim=(0.35, 0.95), ylim=(0, None))
     drawing.title(left, "one data set")
@@ -138,12 +139,16 @@ def draw_sin_divergence(results: Results) -> Any:
     """Draw the median divergence against T, a line for each order."""
     figure, panels = drawing.mosaic([["zero", "truth"]], 9.2, 3.4, sharey=True)
     times = np.array(results["times"])
+    every_order = sorted({*results["centred_at_0"], *results["centred_at_truth"]}, key=int)
+    colours = dict(zip(every_order, (drawing.PURPLE, drawing.BLUE, *drawing.LADDER), strict=False))
     for panel, table, title in (
         (panels["zero"], results["centred_at_0"], "series at 0, as in the paper"),
         (panels["truth"], results["centred_at_truth"], "series at the true θ"),
     ):
-        for (order, rows), colour in zip(table.items(), drawing.LADDER, strict=False):
+        for order, rows in table.items():
+            colour = colours[order]
             low, middle, high = np.quantile(np.array(rows), [0.25, 0.5, 0.75], axis=0)
+            low = np.where(low > 0, low, middle)  # rounding makes a few divergences negative
             panel.fill_between(times, low, high, color=colour, alpha=0.15, lw=0)
             panel.plot(times, middle, color=colour, marker="o", ms=3.5)
             panel.annotate(

@@ -25,8 +25,9 @@ from paramfilter.references.theta_grid import mesh
 WINDOW = (-1.5, 2.5)
 """In which a mode of the Cauchy model is sought: more than seven prior sds on each side of 0."""
 
-NUM_POINTS, NUM_ZOOMS = 20_001, 3
-"""The likelihood of a has peaks as narrow as 1 / |x|, and |x| reaches thousands; each zoom is 500 times finer."""
+NUM_POINTS = (20_001, 401, 401)
+"""Of the grid, and of two finer ones around its summit. The likelihood of a has peaks as narrow as 1 / |x|, and |x|
+reaches thousands."""
 
 STAR_GRID = (np.linspace(-1.0, 5.0, 121), np.linspace(-4.0, 12.0, 129))
 
@@ -38,31 +39,29 @@ def compute_series_alone(
     num_steps: int = 1000,
 ) -> Results:
     """Return estimates given the true states, and how many data lie outside the radius of convergence."""
-    seeds = range(num_data_sets)
-    cauchy_paths = [simulate_states(cauchy_ar1(), CAUCHY_TRUTH, seed, num_steps) for seed in seeds]
-    star_paths = [simulate_states(star(), STAR_TRUTH, seed, num_steps) for seed in seeds]
+    seeds, cauchy_model, star_model = range(num_data_sets), cauchy_ar1(), star()
+    cauchy_paths = [simulate_states(cauchy_model, CAUCHY_TRUTH, seed, num_steps) for seed in seeds]
+    star_paths = [simulate_states(star_model, STAR_TRUTH, seed, num_steps) for seed in seeds]
     shocks = [path[1:] - CAUCHY_TRUTH["a"] * path[:-1] for path in cauchy_paths]
     switches = [STAR_TRUTH["gamma"] * (path[:-1] - STAR_TRUTH["c"]) for path in star_paths]
+    modes = lambda model: [_mode(model, path) for path in cauchy_paths]
+    moments = lambda model: [_star_moments(model, path) for path in star_paths]
     return {
         "seeds": list(seeds),
         "num_steps": num_steps,
         "cauchy": {
             "truth": CAUCHY_TRUTH,
             "outside_radius": [np.mean(np.abs(shock) > 1) for shock in shocks],
-            "exact": [_mode(cauchy_ar1(), path) for path in cauchy_paths],
-            "series": {
-                order: [_mode(cauchy_with_series(order), path) for path in cauchy_paths] for order in cauchy_orders
-            },
+            "exact": modes(cauchy_model),
+            "series": {order: modes(cauchy_with_series(order)) for order in cauchy_orders},
             "improper": {order: bool(log_coefficients(order)[order] < 0) for order in cauchy_orders},
             "window": WINDOW,
         },
         "star": {
             "truth": STAR_TRUTH,
             "outside_radius": [np.mean(np.abs(switch) > np.pi) for switch in switches],
-            "exact": [_star_moments(star(), path) for path in star_paths],
-            "series": {
-                order: [_star_moments(star_with_series(order), path) for path in star_paths] for order in star_orders
-            },
+            "exact": moments(star_model),
+            "series": {order: moments(star_with_series(order)) for order in star_orders},
         },
     }
 
@@ -70,8 +69,8 @@ def compute_series_alone(
 def _mode(model: StateSpaceModel, path: np.ndarray) -> float:
     """Return the a of highest density, found by zooming; the posterior is far narrower than its errors."""
     (low, high), mode = WINDOW, 0.0
-    for _ in range(NUM_ZOOMS):
-        grid = np.linspace(low, high, NUM_POINTS)
+    for num_points in NUM_POINTS:
+        grid = np.linspace(low, high, num_points)
         mode = float(grid[np.argmax(exact_log_densities(model, path, grid[:, None], (len(path) - 1,))[0])])
         reach = 20 * (grid[1] - grid[0])
         low, high = max(WINDOW[0], mode - reach), min(WINDOW[1], mode + reach)

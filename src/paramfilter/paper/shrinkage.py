@@ -107,9 +107,9 @@ def draw_star_shrinkage(results: Results) -> Any:
         )
         left.plot([], [], color=colour, label=f"T = {time}")
     left.plot(*results["truth"].values(), "x", color=drawing.BLACK, ms=8, mew=2, label="truth")
-    left.set(xlabel="γ", ylabel="c")
+    left.set(xlabel="γ", ylabel="c", xlim=(0, 3.5), ylim=(1, 6.5))
     drawing.title(left, f"{SHARE:.0%} of $p(γ, c | x_{{0:T}})$, one data set")
-    drawing.legend(left, loc="lower right")
+    drawing.legend(left, loc="upper right")
     times, sds = np.array(results["times"]), np.mean(results["sd"], axis=0)
     for place, (name, colour) in enumerate((("γ", drawing.BLUE), ("c", drawing.VERMILION))):
         right.plot(times, sds[:, place], color=colour, marker="o", ms=5, label=f"sd of {name}")
@@ -117,7 +117,7 @@ def draw_star_shrinkage(results: Results) -> Any:
     right.set(xscale="log", yscale="log", xlabel="T")
     drawing.title(right, f"mean of {len(results['sd'])} data sets")
     _plain_ticks(right.xaxis, times)
-    _plain_ticks(right.yaxis, (0.2, 0.5, 1.0, 2.0))
+    _plain_ticks(right.yaxis, (0.2, 0.5, 1.0))
     drawing.legend(right)
     return figure
 
