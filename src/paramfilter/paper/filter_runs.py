@@ -18,7 +18,6 @@ from tqdm import tqdm
 from paramfilter.filters import ParticleFilter
 from paramfilter.model import StateSpaceModel, simulate
 from paramfilter.outcome import Outcome
-from paramfilter.paper import drawing
 from paramfilter.paper.numbers import Results
 from paramfilter.running import run
 from paramfilter.types import Theta
@@ -168,85 +167,3 @@ def verdict(results: Results, label: str) -> dict[str, dict[str, float]]:
             "rmse_from_truth": float(np.sqrt(np.mean((means - truth) ** 2))),
         }
     return found
-
-
-SYMBOLS = {"theta": "θ", "gamma": "γ"}
-COLOURS = (drawing.VERMILION, drawing.ORANGE, drawing.PURPLE, drawing.SKY, drawing.GREEN)
-
-
-def draw_filters(results: Results, limits: Mapping[str, tuple[float, float]], with_data: bool = False) -> Any:
-    """Draw trajectories on the first data set, a column for each filter, and below them the errors on all.
-
-    Args:
-        results: From `compare_filters`.
-        limits: What part of each parameter's axis is shown.
-        with_data: Whether the first panel shows the states and the observations.
-    """
-    labels, parameters = list(results["filters"]), list(results["truth"])
-    colours = dict(zip(labels, (*COLOURS[: len(labels) - 1], drawing.BLUE), strict=True))
-    columns = (["data"] if with_data else []) + labels
-    layout = [[f"{label} {parameter}" for label in columns] for parameter in parameters]
-    layout.append([f"errors {parameters[place * len(parameters) // len(columns)]}" for place in range(len(columns))])
-    height = 2.3 * len(parameters) + 0.32 * len(labels) + 0.9
-    figure, panels = drawing.mosaic(
-        layout, 10.0, height, height_ratios=[2.3] * len(parameters) + [0.32 * len(labels) + 0.9]
-    )
-    if with_data:
-        _draw_data(panels[f"data {parameters[0]}"], results)
-    for parameter in parameters:
-        for label in labels:
-            _draw_trajectory(panels[f"{label} {parameter}"], results, label, parameter, colours[label])
-            panels[f"{label} {parameter}"].set_ylim(*limits[parameter])
-            if label != labels[0]:
-                panels[f"{label} {parameter}"].set_yticklabels([])
-        panels[f"{labels[0]} {parameter}"].set_ylabel(SYMBOLS.get(parameter, parameter))
-        _draw_errors(panels[f"errors {parameter}"], results, parameter, colours)
-        if parameter != parameters[0]:
-            panels[f"errors {parameter}"].set_yticklabels([])
-    for label in labels:
-        drawing.title(panels[f"{label} {parameters[0]}"], label)
-    return figure
-
-
-def _draw_data(panel: Any, results: Results) -> None:
-    shown = results["first_data_set"]
-    panel.plot(shown["y"], color=drawing.GREY, lw=0.6, label="y")
-    panel.plot(shown["x"], color=drawing.BLUE, lw=0.8, label="x")
-    panel.set(yscale="symlog", xlabel="t")
-    drawing.title(panel, "data")
-    drawing.legend(panel, loc="upper left", ncols=2)
-
-
-def _draw_trajectory(panel: Any, results: Results, label: str, parameter: str, colour: str) -> None:
-    along = results["filters"][label]["along"]
-    mean, sd = np.array(along["mean"][parameter]), np.array(along["sd"][parameter])
-    panel.fill_between(results["times"], mean - 2 * sd, mean + 2 * sd, color=colour, alpha=0.25, lw=0)
-    panel.plot(results["times"], mean, color=colour)
-    drawing.mark_truth(panel, results["truth"][parameter])
-    exact = results["exact_along"]
-    panel.errorbar(
-        [one["t"] for one in exact],
-        [one["mean"][parameter] for one in exact],
-        [2 * one["sd"][parameter] for one in exact],
-        fmt="o",
-        ms=3,
-        lw=1,
-        capsize=2.5,
-        color=drawing.BLACK,
-    )
-    panel.set_xlabel("t")
-
-
-def _draw_errors(panel: Any, results: Results, parameter: str, colours: Mapping[str, str]) -> None:
-    labels = list(colours)
-    panel.axvspan(-1, 1, color="0.93", lw=0)
-    for place, label in enumerate(labels):
-        errors = errors_at_end(results, label, parameter)
-        panel.plot(errors, np.full(len(errors), place), ls="", marker="o", ms=5, alpha=0.75, color=colours[label])
-    panel.set_xscale("symlog", linthresh=1, linscale=0.8)
-    panel.set_yticks(range(len(labels)), labels=labels)
-    panel.invert_yaxis()
-    symbol = SYMBOLS.get(parameter, parameter)
-    panel.set_xlabel(
-        f"error of the mean of {symbol} at t = {results['num_steps']}, in exact sds; {len(results['seeds'])} data sets"
-    )

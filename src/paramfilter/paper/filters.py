@@ -21,7 +21,8 @@ from paramfilter.models.cauchy_ar1 import TRUTH as CAUCHY_TRUTH
 from paramfilter.models.sin import TRUTH as SIN_TRUTH
 from paramfilter.models.star import TRUTH as STAR_TRUTH
 from paramfilter.paper.cauchy_posterior import cauchy_posterior_of
-from paramfilter.paper.filter_runs import Contender, Setting, compare_filters, draw_data, draw_filters, run_all
+from paramfilter.paper.filter_pictures import draw_filters
+from paramfilter.paper.filter_runs import Contender, Setting, compare_filters, draw_data, run_all
 from paramfilter.paper.numbers import Results
 from paramfilter.paper.series import LIU_WEST_DISCOUNT, PAPER_LOOP, printed_cauchy, printed_sin, printed_star
 from paramfilter.references import grid_posterior
