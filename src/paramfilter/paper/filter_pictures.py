@@ -13,6 +13,9 @@ from paramfilter.paper.filter_runs import errors_at_end
 from paramfilter.paper.numbers import Results
 
 MOST_COLUMNS = 4
+FAR_OFF = 6.0
+"""Errors, in sds, beyond which their axis is logarithmic."""
+
 SYMBOLS = {"theta": "θ", "gamma": "γ"}
 COLOURS = {"SIR": drawing.VERMILION, "Liu–West": drawing.ORANGE, "EPF": drawing.GREEN, "our": drawing.BLUE}
 """By the first word of a filter's label; a second one of the same kind is purple."""
@@ -108,11 +111,13 @@ def _draw_trajectory(panel: Any, results: Results, label: str, parameter: str, c
 
 def _draw_errors(panel: Any, results: Results, parameter: str, colours: Mapping[str, str]) -> None:
     labels = list(colours)
+    errors = {label: errors_at_end(results, label, parameter) for label in labels}
     panel.axvspan(-1, 1, color="0.93", lw=0)
     for place, label in enumerate(labels):
-        errors = errors_at_end(results, label, parameter)
-        panel.plot(errors, np.full(len(errors), place), ls="", marker="o", ms=5, alpha=0.75, color=colours[label])
-    panel.set_xscale("symlog", linthresh=1, linscale=0.8)
+        heights = np.full(len(errors[label]), place)
+        panel.plot(errors[label], heights, ls="", marker="o", ms=5, alpha=0.75, color=colours[label])
+    if max(np.max(np.abs(row)) for row in errors.values()) > FAR_OFF:
+        panel.set_xscale("symlog", linthresh=1, linscale=0.8)
     panel.xaxis.set_major_formatter("{x:g}")
     panel.set_yticks(range(len(labels)), labels=labels)
     panel.set_ylim(len(labels) - 0.5, -0.5)

@@ -21,6 +21,9 @@ from paramfilter.references.theta_grid import mesh
 
 SIN_GRID = np.linspace(-1.0, 1.5, 2501)
 GAMMA_GRID, C_GRID = np.linspace(-1.0, 5.0, 121), np.linspace(-4.0, 8.0, 121)
+SHOWN_GAMMA, SHOWN_C = slice(20, 91), slice(50, 106)
+"""What the picture shows: gamma from 0 to 3.5, c from 1 to 6.5."""
+
 SHARE = 0.9
 """Of the density inside a contour."""
 
@@ -83,17 +86,18 @@ def compute_star_shrinkage(times: Sequence[int] = (100, 300, 1000, 3000), num_da
         "truth": STAR_TRUTH,
         "times": times,
         "seeds": list(range(num_data_sets)),
-        "gamma": GAMMA_GRID,
-        "c": C_GRID,
-        "log_density": [_cut(row).reshape(len(GAMMA_GRID), len(C_GRID)) for row in log_densities[0]],
+        "gamma": GAMMA_GRID[SHOWN_GAMMA],
+        "c": C_GRID[SHOWN_C],
+        "log_density": [_shown(row) for row in log_densities[0]],
         "mean": [[mean for mean, _ in rows] for rows in moments],
         "sd": [[sd for _, sd in rows] for rows in moments],
     }
 
 
-def _cut(log_density: np.ndarray) -> np.ndarray:
-    """Return log densities under their maximum, to a hundredth of a nat and no deeper than twenty."""
-    return np.round(np.maximum(log_density - np.max(log_density), -20.0), 2)
+def _shown(log_density: np.ndarray) -> np.ndarray:
+    """Return the part that is shown, under its maximum, to a hundredth of a nat and no deeper than twenty."""
+    grid = log_density.reshape(len(GAMMA_GRID), len(C_GRID))
+    return np.round(np.maximum(grid - np.max(grid), -20.0), 2)[SHOWN_GAMMA, SHOWN_C]
 
 
 def draw_star_shrinkage(results: Results) -> Any:
