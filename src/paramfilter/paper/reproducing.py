@@ -44,7 +44,7 @@ def reproduce(
         raise DataError(f"there is no figure {unknown[0]!r}; use one of {', '.join(FIGURES)}, or all.")
     files = {name: Path(folder) / f"{name}.json" for name in chosen}
     minutes = sum(FIGURES[name].cpu_minutes for name in chosen)
-    layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} of about {remaining} more"
+    layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} so far, about {remaining} left"
     disable = None if progress is None else not progress
     with tqdm(total=minutes, bar_format=layout, disable=disable) as bar:
         for name, path in files.items():

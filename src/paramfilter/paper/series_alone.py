@@ -20,7 +20,7 @@ from paramfilter.paper import drawing
 from paramfilter.paper.gibbs import exact_log_densities, grid_moments, simulate_states
 from paramfilter.paper.numbers import Results
 from paramfilter.paper.series import cauchy_with_series, log_coefficients, star_with_series
-from paramfilter.references.theta_grid import mesh
+from paramfilter.references import theta_grid
 
 WINDOW = (-1.5, 2.5)
 """In which a mode of the Cauchy model is sought: more than seven prior sds on each side of 0."""
@@ -29,7 +29,7 @@ NUM_POINTS = (20_001, 401, 401)
 """Of the grid, and of two finer ones around its summit. The likelihood of a has peaks as narrow as 1 / |x|, and |x|
 reaches thousands."""
 
-STAR_GRID = (np.linspace(-1.0, 5.0, 121), np.linspace(-4.0, 12.0, 129))
+STAR_NODES = 33
 
 
 def compute_series_alone(
@@ -78,8 +78,15 @@ def _mode(model: StateSpaceModel, path: np.ndarray) -> float:
 
 
 def _star_moments(model: StateSpaceModel, path: np.ndarray) -> dict[str, list[float]]:
-    z = mesh(list(STAR_GRID))
-    mean, sd = grid_moments(exact_log_densities(model, path, z, (len(path) - 1,))[0], z)
+    """Return means and sds of gamma and c, on a grid that zooms in on the density."""
+    coordinates = theta_grid.prior_coordinates(model.parameters)
+
+    def log_density(v):
+        at_z = exact_log_densities(model, path, coordinates.to_z(v), (len(path) - 1,))[0]
+        return at_z + coordinates.log_jacobian(v)
+
+    frame = theta_grid.zoom(log_density, theta_grid.prior_frame(2, STAR_NODES), free_nodes=True)
+    mean, sd = grid_moments(log_density(frame.nodes), coordinates.to_z(frame.nodes))
     return {"mean": list(mean), "sd": list(sd)}
 
 

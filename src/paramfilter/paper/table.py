@@ -38,7 +38,7 @@ FIGURES: dict[str, PaperFigure] = {
         "The divergence between exp(S) and exp of the Taylor polynomial of S vanishes faster than any exponential.",
         taylor_densities.compute_taylor_densities,
         taylor_densities.draw_taylor_densities,
-        0.1,
+        0.2,
     ),
     "sin_shrinkage": PaperFigure(
         "SIN: the Gibbs density shrinks",
@@ -46,7 +46,7 @@ FIGURES: dict[str, PaperFigure] = {
         "As T grows, the density of θ given the states closes in on the true value 0.7.",
         shrinkage.compute_sin_shrinkage,
         shrinkage.draw_sin_shrinkage,
-        0.2,
+        0.3,
     ),
     "sin_orders": PaperFigure(
         "SIN: the approximate density against its order",
@@ -54,7 +54,7 @@ FIGURES: dict[str, PaperFigure] = {
         "At T = 1024 the approximate densities converge to the exact one as the order grows.",
         orders.compute_sin_orders,
         orders.draw_sin_orders,
-        0.3,
+        0.5,
     ),
     "sin_divergence": PaperFigure(
         "SIN: the divergence against T and the order",
@@ -62,7 +62,7 @@ FIGURES: dict[str, PaperFigure] = {
         "The divergence goes to zero as the order and T go to infinity.",
         orders.compute_sin_divergence,
         orders.draw_sin_divergence,
-        3.0,
+        1.5,
     ),
     "sin_filters": PaperFigure(
         "SIN: SIR, Liu–West and the extended parameter filter",
@@ -70,7 +70,7 @@ FIGURES: dict[str, PaperFigure] = {
         "SIR and Liu–West with 50,000 particles do not converge; the extended parameter filter does, with 1000.",
         filters.compute_sin_filters,
         filters.draw_sin_filters,
-        9.0,
+        10.0,
     ),
     "cauchy_filters": PaperFigure(
         "Cauchy AR(1): SIR, Liu–West and the extended parameter filter",
@@ -87,7 +87,7 @@ FIGURES: dict[str, PaperFigure] = {
         "As T grows, the density of (γ, c) given the states shrinks.",
         shrinkage.compute_star_shrinkage,
         shrinkage.draw_star_shrinkage,
-        0.3,
+        0.5,
     ),
     "star_filters": PaperFigure(
         "STAR: Liu–West and the extended parameter filter",
@@ -96,7 +96,7 @@ FIGURES: dict[str, PaperFigure] = {
         "true values with 100.",
         filters.compute_star_filters,
         filters.draw_star_filters,
-        12.0,
+        8.0,
     ),
     "series_alone": PaperFigure(
         "The paper's series on their own, given the true states",
@@ -104,6 +104,6 @@ FIGURES: dict[str, PaperFigure] = {
         "The series of log(1 + v²) to order 10 and of the logistic function to order 9 stand for the functions.",
         series_alone.compute_series_alone,
         series_alone.draw_series_alone,
-        2.0,
+        1.5,
     ),
 }
