@@ -5,8 +5,6 @@ The full sizes are `python -m experiments.paper all`; their numbers stand on the
 
 import dataclasses
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from experiments.paper import RESULTS
@@ -14,8 +12,8 @@ from experiments.paper import RESULTS
 import paramfilter as pf
 from paramfilter.paper import FIGURES, read, reproduce
 from paramfilter.paper.cauchy_posterior import cauchy_posterior_of
-from paramfilter.paper.filter_runs import errors_at_end, sd_ratios_at_end
-from paramfilter.paper.filters import Size, compute_cauchy_filters, compute_sin_filters, compute_star_filters
+from paramfilter.paper.filter_runs import Size, errors_at_end, sd_ratios_at_end, verdict
+from paramfilter.paper.filters import compute_cauchy_filters, compute_sin_filters, compute_star_filters
 from paramfilter.paper.gibbs import believed_log_densities, exact_log_densities, simulate_states
 from paramfilter.paper.numbers import plain, write
 from paramfilter.paper.orders import compute_sin_divergence, compute_sin_orders
@@ -41,13 +39,8 @@ def test_taylor_densities_converge_for_the_example_and_diverge_for_cauchy_noise(
     falls = -np.diff(np.log([divergences[order] for order in DENSITY_LIMITS]))
     assert np.all(falls > 4) and falls[-1] > falls[0] - 1
     assert results["kl_cauchy"][-1] > 1000 * results["kl_cauchy"][0]
-    assert [order for order, bad in zip(results["orders"], results["improper_on_the_line"], strict=True) if bad] == [
-        2,
-        6,
-        10,
-        14,
-        18,
-    ]
+    improper = np.array(results["orders"])[results["improper_on_the_line"]]
+    assert improper.tolist() == [2, 6, 10, 14, 18]
     drawn("taylor_densities", results)
 
 
@@ -66,94 +59,84 @@ def test_the_gibbs_density_of_star_shrinks():
 
 
 def test_the_approximate_density_of_sin_converges_in_the_order():
-    """Theorem 3 with the library's own beliefs; with the signs of the paper's Appendix D all mass is at the ends."""
+    """Theorem 3 with the library's own beliefs; with the signs of the paper's Appendix D it is far off."""
     results = plain(compute_sin_orders(orders=tuple(MEAN_LIMITS), num_data_sets=2))
     for order, limit in MEAN_LIMITS.items():
         assert max(results["errors"][str(order)]["kl"]) <= limit
-        assert results["errors"][str(order)]["ends_with_signs_of_appendix"] > 0.99
+        assert max(results["errors"][str(order)]["mode_with_signs_of_appendix"]) < -0.5
     FIGURES["sin_orders"].draw(results)
 
 
 def test_at_a_fixed_order_the_divergence_grows_with_time_unless_centred_at_the_truth():
-    results = plain(compute_sin_divergence((3,), (2,), (256, 2048, 16_384), num_data_sets=2))
-    at_zero, at_truth = (
-        np.array(results[name][order]) for name, order in (("centred_at_0", "3"), ("centred_at_truth", "2"))
-    )
-    assert np.all(at_zero[:, -1] > 4 * at_zero[:, 1])
-    assert np.all(at_truth[:, -1] < at_truth[:, 0] / 4)
+    results = plain(compute_sin_divergence((3,), (3,), (256, 4096), num_data_sets=2))
+    at_zero, at_truth = (np.array(results[name]["3"]) for name in ("centred_at_0", "centred_at_truth"))
+    assert np.all(at_zero[:, 1] > 4 * at_zero[:, 0])
+    assert np.all(at_truth[:, 1] < at_truth[:, 0] / 4)
     FIGURES["sin_divergence"].draw(results)
 
 
 def test_the_series_of_cauchy_and_star_miss_the_truth_even_when_states_are_known():
-    results = plain(compute_series_alone((4, 10), (9,), num_data_sets=2, num_steps=300))
+    results = plain(compute_series_alone((4, 10), (9,), num_data_sets=1, num_steps=300))
     cauchy, star = results["cauchy"], results["star"]
-    assert np.max(np.abs(np.array(cauchy["exact"]) - 0.7)) < 0.05
-    assert np.min(np.abs(np.array(cauchy["series"]["10"]) - 0.7)) > 0.1
-    assert set(cauchy["series"]["4"]) <= set(cauchy["window"])
+    assert abs(cauchy["exact"][0] - 0.7) < 0.05
+    assert abs(cauchy["series"]["10"][0] - 0.7) > 0.1
+    assert cauchy["series"]["4"][0] in cauchy["window"]
     assert 0.4 < np.mean(cauchy["outside_radius"]) < 0.6
     assert np.mean(star["outside_radius"]) > 0.4
-    assert all(row["mean"][0] < 0.5 for row in star["series"]["9"]) and all(
-        row["mean"][0] > 0.6 for row in star["exact"]
-    )
+    assert star["series"]["9"][0]["mean"][0] < 0.5 < star["exact"][0]["mean"][0]
     FIGURES["series_alone"].draw(results)
 
 
-def test_the_printed_beliefs_are_their_series():
+@pytest.mark.parametrize(
+    ("belief", "model", "cut_off", "theta"),
+    [
+        (printed_cauchy(), pf.models.cauchy_ar1(), cauchy_with_series(10), {"a": 0.7}),
+        (printed_star(order=3), pf.models.star(), star_with_series(3), {"gamma": 1.0, "c": 3.0}),
+    ],
+    ids=["Cauchy", "STAR"],
+)
+def test_a_printed_belief_is_its_series(belief, model, cut_off, theta):
     """The belief's polynomial is the log density of the cut-off model, up to a constant."""
-    for belief, model, cut_off, theta, tolerance in (
-        (printed_cauchy(), pf.models.cauchy_ar1(), cauchy_with_series(10), {"a": 0.7}, 1e-9),
-        (printed_star(), pf.models.star(), star_with_series(9), {"gamma": 1.0, "c": 3.0}, 1e-9),
-    ):
-        path = simulate_states(model, theta, 3, 6)
-        with jax.enable_x64(True):
-            z = np.asarray(jnp.asarray(model.parameters.prior_draws[:8]))
-        believed = believed_log_densities(belief, model, [path], z, (6,))[0, 0]
-        exact = exact_log_densities(cut_off, path, z, (6,))[0]
-        np.testing.assert_allclose(believed - believed[0], exact - exact[0], rtol=tolerance, atol=1e-6)
+    path, z = simulate_states(model, theta, 3, 6), np.asarray(model.parameters.prior_draws[:8])
+    believed = believed_log_densities(belief, model, [path], z, (6,))[0, 0]
+    exact = exact_log_densities(cut_off, path, z, (6,))[0]
+    np.testing.assert_allclose(believed - believed[0], exact - exact[0], rtol=1e-9, atol=1e-6)
 
 
-@pytest.fixture(scope="module")
-def sin_results():
-    """SIR and the paper's filter on two data sets, a fifth of the paper's length."""
-    size = Size(num_data_sets=2, num_steps=200, exact_times=(200,), kinds=("sir", "printed"))
-    return plain(compute_sin_filters(size, many=1000, some=1000))
+def test_sin_is_learned_by_the_filter_as_printed():
+    size = Size(num_data_sets=1, num_steps=200, exact_times=(), kinds=("printed",))
+    results = plain(compute_sin_filters(size))
+    assert abs(errors_at_end(results, "EPF as printed, 1,000", "theta")[0]) <= 0.6
+    assert 0.85 <= sd_ratios_at_end(results, "EPF as printed, 1,000", "theta")[0] <= 1.15
+    assert verdict(results, "EPF as printed, 1,000")["theta"]["rms_error_in_sds"] <= 0.6
+    FIGURES["sin_filters"].draw(results)
 
 
-def test_sin_is_learned_and_the_plain_filter_collapses(sin_results):
-    errors = errors_at_end(sin_results, "EPF as printed, 1,000", "theta")
-    ratios = sd_ratios_at_end(sin_results, "EPF as printed, 1,000", "theta")
-    assert np.sqrt(np.mean(errors**2)) <= 0.6
-    assert 0.85 <= np.median(ratios) <= 1.15
-    assert np.median(sd_ratios_at_end(sin_results, "SIR, 1,000", "theta")) < 0.1
-    FIGURES["sin_filters"].draw(sin_results)
-
-
-def test_the_series_of_cauchy_noise_fails_in_the_filter_and_says_so():
-    size = Size(num_data_sets=2, num_steps=60, exact_times=(60,), kinds=("printed",))
-    results = plain(compute_cauchy_filters(size, few=50))
-    found = results["filters"]["EPF as printed, 50"]
-    assert "BELIEF_INACCURATE" in found["flags"]
-    assert np.max(sd_ratios_at_end(results, "EPF as printed, 50", "a")) < 0.1
-    assert np.min(np.abs(errors_at_end(results, "EPF as printed, 50", "a"))) > 0.5
+def test_liu_west_with_few_particles_is_too_sure_on_cauchy_noise():
+    results = plain(compute_cauchy_filters(Size(1, 100, (), ("liu_west",)), some=50, few=100))
+    assert sd_ratios_at_end(results, "Liu–West, 100", "a")[0] < 0.5
     FIGURES["cauchy_filters"].draw(results)
 
 
-def test_liu_west_is_too_sure_on_star():
-    size = Size(num_data_sets=1, num_steps=60, exact_times=(), kinds=("liu_west",))
-    results = plain(compute_star_filters(size, many=200))
-    ratios = [sd_ratios_at_end(results, "Liu–West, 200", name)[0] for name in ("gamma", "c")]
-    assert min(ratios) < 0.5
-    FIGURES["star_filters"].draw(results)
+def test_liu_west_with_few_particles_collapses_on_star():
+    results = compute_star_filters(Size(1, 200, (), ("liu_west",), with_exact=False), many=100)
+    assert min(results["filters"]["Liu–West, 100"]["ends"][0]["sd"].values()) < 0.1
 
 
-def test_the_cauchy_reference_is_the_grid_posterior():
-    """On a short and tame series one grid of the state serves all times."""
-    model = pf.models.cauchy_ar1()
-    ys = np.array([3.0, -8.0, 20.0, 9.0])
-    found, other = cauchy_posterior_of(model, ys, check=True), pf.references.grid_posterior(model, ys)
-    assert found.change_of_mean is not None and found.change_of_mean < 1e-3
-    assert found.mean == pytest.approx(float(other.mean()["a"]), abs=1e-3 * found.sd)
-    assert found.sd == pytest.approx(float(other.sd()["a"]), rel=1e-3)
+def test_the_cauchy_reference_is_plain_quadrature():
+    """Two observations: the integral over x_0, x_1 and x_2 on one wide grid, written out."""
+    ys = np.array([30.0, 12.0])
+    x, a = np.linspace(-150.0, 150.0, 1501), np.linspace(-1.2, 1.2, 121)
+    masses = np.exp(-0.5 * x**2) * np.ones((len(a), 1))
+    for y in ys:
+        moved = np.stack([row @ (1 / (1 + (x - at * x[:, None]) ** 2)) for row, at in zip(masses, a, strict=True)])
+        masses = moved * np.exp(-0.5 * ((y - x) / 10) ** 2)
+    weights = np.exp(-0.5 * (a / 0.2) ** 2) * masses.sum(axis=1)
+    mean = np.average(a, weights=weights)
+    found = cauchy_posterior_of(pf.models.cauchy_ar1(), ys, check=True)
+    assert found.mean == pytest.approx(mean, abs=1e-3 * found.sd)
+    assert found.sd == pytest.approx(np.sqrt(np.average((a - mean) ** 2, weights=weights)), rel=1e-3)
+    assert found.change_of_mean is not None and found.change_of_mean < 0.01
 
 
 def test_reproduce_goes_on_where_it_was(tmp_path, monkeypatch):

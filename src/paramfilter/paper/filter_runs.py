@@ -25,6 +25,9 @@ from paramfilter.types import Theta
 FIRST_RUN_SEED = 1000
 """Of the filters: data set k is run with the key of this plus k."""
 
+EVERY_KIND = ("sir", "liu_west", "printed", "default", "other readings")
+"""Of what a figure runs."""
+
 NUM_SHOWN = 125
 """Times at which a trajectory is kept."""
 
@@ -59,6 +62,25 @@ class Setting:
     exact: Callable[[np.ndarray], tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 
+@dataclass(frozen=True)
+class Size:
+    """How much is run.
+
+    Args:
+        num_data_sets: Drawn from the truth, with seeds 0, 1, ...; the paper shows one.
+        num_steps: T; the paper says 1000 for STAR and nothing for the others.
+        exact_times: When the exact posterior of the first data set is wanted.
+        kinds: Which filters are run.
+        with_exact: Whether the exact posteriors of all data sets are found; without them nothing can be drawn.
+    """
+
+    num_data_sets: int = 10
+    num_steps: int = 1000
+    exact_times: tuple[int, ...] = (30, 100, 300, 600, 1000)
+    kinds: tuple[str, ...] = EVERY_KIND
+    with_exact: bool = True
+
+
 DataSets = Mapping[int, tuple[np.ndarray, np.ndarray]]
 """States and observations, by seed."""
 
@@ -70,21 +92,12 @@ def draw_data(model: StateSpaceModel, truth: Theta, seeds: Sequence[int], num_st
         return {seed: (np.asarray(xs), np.asarray(ys)) for seed, (xs, ys) in pairs.items()}
 
 
-def compare_filters(
-    setting: Setting, contenders: Sequence[Contender], num_steps: int, num_data_sets: int, exact_times: Sequence[int]
-) -> Results:
-    """Run all filters on all data sets.
-
-    Args:
-        setting: The model and its exact posterior.
-        contenders: The filters.
-        num_steps: T.
-        num_data_sets: How many; their seeds are 0, 1, ...
-        exact_times: When the exact posterior of the first data set is wanted; of the others it is at T.
-    """
-    seeds = list(range(num_data_sets))
+def compare_filters(setting: Setting, contenders: Sequence[Contender], size: Size) -> Results:
+    """Run all filters on all data sets."""
+    seeds, num_steps = list(range(size.num_data_sets)), size.num_steps
     data = draw_data(setting.model, setting.truth, seeds, num_steps)
     times = np.unique(np.linspace(1, num_steps, min(NUM_SHOWN, num_steps)).astype(int))
+    asked = tqdm(seeds if size.with_exact else [], "exact posteriors", leave=False, disable=None)
     return {
         "model": setting.model.name,
         "truth": setting.truth,
@@ -93,10 +106,8 @@ def compare_filters(
         "run_seeds": [FIRST_RUN_SEED + seed for seed in seeds],
         "times": times,
         "first_data_set": {"x": data[0][0], "y": data[0][1]},
-        "exact_along": [{"t": t, **_exact(setting, data[0][1][:t])} for t in exact_times],
-        "exact": [
-            _exact(setting, data[seed][1]) for seed in tqdm(seeds, "exact posteriors", leave=False, disable=None)
-        ],
+        "exact_along": [{"t": t, **_exact(setting, data[0][1][:t])} for t in size.exact_times],
+        "exact": [_exact(setting, data[seed][1]) for seed in asked],
         "filters": {one.label: run_all(one, data, times) for one in contenders},
     }
 

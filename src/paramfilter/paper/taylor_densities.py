@@ -44,14 +44,15 @@ def compute_taylor_densities(orders: Sequence[int] = ORDERS, num_points: int = 2
     with jax.enable_x64(True):
         exact = np.asarray(example(jnp.asarray(grid)))
     shown = np.linspace(0, num_points - 1, 241).astype(int)
-    log_densities = {order: np.polynomial.polynomial.polyval(grid, example_coefficients(order)) for order in orders}
+    coefficients = example_coefficients(max(orders))
+    polynomial = np.polynomial.polynomial.polyval
+    log_densities = {order: polynomial(grid, coefficients[: order + 1]) for order in orders}
     return {
         "orders": orders,
         "kl": [kl_divergence(exact, log_densities[order]) for order in orders],
-        "improper_on_the_line": [bool(example_coefficients(order)[order] > 0) for order in orders],
+        "improper_on_the_line": [bool(coefficients[order] > 0) for order in orders],
         "kl_cauchy": [
-            kl_divergence(-np.log1p(narrow**2), -np.polynomial.polynomial.polyval(narrow, log_coefficients(order)))
-            for order in orders
+            kl_divergence(-np.log1p(narrow**2), -polynomial(narrow, log_coefficients(order))) for order in orders
         ],
         "x": grid[shown],
         "exact": _normalised(exact, grid)[shown],
