@@ -119,7 +119,7 @@ def draw_cauchy_filters(results: Results) -> Any:
     return draw_filters(results, {"a": (-0.25, 1.35)}, with_data=True)
 
 
-def compute_star_filters(size: Size = Size(num_data_sets=3), many: int = 50_000, few: int = 100) -> Results:
+def compute_star_filters(size: Size = Size(num_data_sets=2), many: int = 50_000, few: int = 100) -> Results:
     """Run Figure 7, (b) and (c): the printed belief has 703 coefficients, and a run takes more than a CPU minute."""
     model = star()
     contenders = [liu_west(model, many), printed(model, few, printed_star()), default(model, few)]
