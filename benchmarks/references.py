@@ -43,7 +43,7 @@ from benchmarks.answers import Answer, lists, worst
 from benchmarks.contest.likelihoods import LogLikelihood, kalman_log_likelihood
 from benchmarks.importance import Stretch, weighted_draws, weighted_summary
 from benchmarks.problems import PROBLEMS, SEEDS, Problem, data
-from paramfilter.references import theta_grid
+from paramfilter.paper.cauchy_posterior import cauchy_posterior_of
 from paramfilter.types import KeyArray
 
 RESULTS = Path(__file__).parent / "results" / "references"
@@ -108,67 +108,16 @@ def by_grid(model: pf.StateSpaceModel, ys: np.ndarray, seed: int) -> Answer:
     return answer
 
 
-REACH = 8.0
-"""Of the grid around an observation, in its sds: beyond lies less than 1e-9 of the filtered density."""
-SPACING = 0.5
-"""Of the grid, in scales of the Cauchy shocks: their density has a pole at distance 1, so the trapezoid rule errs by
-exp(-2 pi / SPACING) = 3e-6 of a step's likelihood; doubled, as for the search of the window, by the root of that."""
-NUM_THETA_NODES = 65
-CAUCHY_OBSERVATION_SD = 10.0
-
-
 def by_moving_grid(model: pf.StateSpaceModel, ys: np.ndarray, seed: int) -> Answer:
     """Integrate over the states of the Cauchy autoregression on grids around each observation, and over a."""
-    coordinates = theta_grid.prior_coordinates(model.parameters)
-    log_prior = theta_grid.log_prior_of(model.parameters, coordinates)
-
-    def log_density_with(spacing):
-        num_points = 2 * round(REACH * CAUCHY_OBSERVATION_SD / spacing) + 1
-        at_nodes = jax.jit(lambda a: jax.lax.map(partial(cauchy_log_likelihood, jnp.asarray(ys), num_points), a))
-        return lambda v: log_prior(v) + np.asarray(at_nodes(jnp.asarray(coordinates.to_z(v)[:, 0])))
-
-    def moments(frame, scores):
-        weights, a = np.exp(scores - np.max(scores)), coordinates.to_z(frame.nodes)[:, 0]
-        mean = np.average(a, weights=weights)
-        return mean, np.sqrt(np.average((a - mean) ** 2, weights=weights))
-
-    coarse, fine = log_density_with(2 * SPACING), log_density_with(SPACING)
-    frame = theta_grid.zoom(coarse, theta_grid.prior_frame(1, NUM_THETA_NODES), free_nodes=True)
-    finer = frame.halved_spacing()
-    coarse_mean, coarse_sd = moments(frame, coarse(frame.nodes))
-    mean, sd = moments(finer, fine(finer.nodes))
+    found = cauchy_posterior_of(model, ys, check=True)
     return {
         "method": "forward filter on a grid around each observation",
-        "mean": {"a": mean},
-        "sd": {"a": sd},
+        "mean": {"a": found.mean},
+        "sd": {"a": found.sd},
         **NO_MONTE_CARLO,
-        "change_when_all_spacings_are_halved": {
-            "mean": abs(mean - coarse_mean) / sd,
-            "log_sd": abs(np.log(sd / coarse_sd)),
-        },
+        "change_when_all_spacings_are_halved": {"mean": found.change_of_mean, "log_sd": found.change_of_log_sd},
     }
-
-
-def cauchy_log_likelihood(ys: Float[Array, " time"], num_points: int, a: Float[Array, ""]) -> Float[Array, ""]:
-    """Return log p(y_{1:T} | a) of x' = a x + Cauchy(0, 1), y = x + N(0, 10^2), x_0 ~ N(0, 1).
-
-    The states reach thousands, but given y_t they lie within a few observation sds of it: so does the grid. The
-    densities are written out, since a logarithm and an exponential for each pair of points would take most of the time.
-    """
-    offsets = jnp.linspace(-REACH, REACH, num_points) * CAUCHY_OBSERVATION_SD
-    looks = jnp.exp(-0.5 * (offsets / CAUCHY_OBSERVATION_SD) ** 2) / (jnp.sqrt(2 * jnp.pi) * CAUCHY_OBSERVATION_SD)
-    spacing = offsets[1] - offsets[0]
-
-    def step(carry, y):
-        points, masses, log_likelihood = carry
-        arrivals = y + offsets
-        predicted = jnp.sum(masses[:, None] / (1 + (arrivals - a * points[:, None]) ** 2), axis=0) / jnp.pi
-        joint = spacing * predicted * looks
-        total = jnp.sum(joint)
-        return (arrivals, joint / total, log_likelihood + jnp.log(total)), None
-
-    masses = jax.scipy.stats.norm.pdf(points := jnp.linspace(-REACH, REACH, num_points))
-    return jax.lax.scan(step, (points, masses / jnp.sum(masses), jnp.zeros(())), ys)[0][2]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 CAPTIONS = (
     "the command",
-    "a running fleet over HTTP",
+    "the paper's experiments; a running fleet over HTTP",
     "pictures",
     "labelled arrays, files and tables of what was found",
     "trusted answers; a look at a run; events to posteriors",

@@ -119,6 +119,8 @@ def test_bench_counts_steps(call):
         (("simulate", "sin", "--theta", "theta"), "should read name=number"),
         (("simulate", "sin", "--theta", "phi=1"), "unknown: ['phi']"),
         (("explain", "W99"), "no warning 'W99'"),
+        (("reproduce", "figure_9"), "there is no figure 'figure_9'; use one of"),
+        (("serve", "nowhere.toml"), "nowhere.toml"),
     ],
 )
 def test_a_mistake_ends_with_a_sentence_and_code_1(call, folder, monkeypatch, words, message):

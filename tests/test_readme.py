@@ -20,7 +20,7 @@ def test_readme_example_runs_and_learns_theta(capsys, monkeypatch, tmp_path):
     assert (tmp_path / "theta.png").stat().st_size > 10_000
     posterior, ys = scope["posterior"], scope["ys"]
     reference = pf.references.grid_posterior(scope["model"], ys)
-    # 500 particles of a bootstrap filter: half a posterior sd is twice what `experiments.sin_paper` measures.
+    # 500 particles of a bootstrap filter: half a posterior sd is twice what docs/paper.md shows.
     error = (float(posterior.mean()["theta"]) - reference.mean()["theta"]) / reference.sd()["theta"]
     assert abs(error) < 0.8
     assert float(posterior.sd()["theta"]) == pytest.approx(float(reference.sd()["theta"]), rel=0.25)

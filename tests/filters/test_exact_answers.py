@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from experiments.exact_answers import MODELS, exact_answers
-from experiments.sin_paper import sin_paper
 
 import paramfilter as pf
 
@@ -29,15 +28,6 @@ def test_storvik_filter_is_right_on_exact_answers(name):
         assert abs(ratio) < 0.01 or abs(found.log_sd_ratio_in_standard_errors[parameter]) < 4.5
     assert found.rms_state_error <= 0.05
     assert found.rms_evidence_error <= 0.35
-
-
-def test_sin_is_learned_and_the_plain_filter_collapses():
-    """`python -m experiments.sin_paper` at a fifth of its length and two data sets."""
-    scores, _ = sin_paper(num_data_sets=2, num_steps=200)
-    found = scores["extended parameter filter"]
-    assert found.rms_mean_error["theta"] <= 0.6
-    assert 0.85 <= found.median_sd_ratio["theta"] <= 1.15
-    assert scores["sir"].median_sd_ratio["theta"] < 0.1
 
 
 def test_evidence_is_unbiased():

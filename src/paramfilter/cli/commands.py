@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +13,7 @@ import jax
 import numpy as np
 import typer
 
-from paramfilter import diagnostics, plots
+from paramfilter import diagnostics, paper, plots, serving
 from paramfilter.cli import FAILED, FOUND, checkup
 from paramfilter.cli.learning import FILTERS, Settings, learn, make_filter
 from paramfilter.cli.models_by_name import model_named
@@ -166,6 +167,25 @@ def bench(
     else:
         title = f"{found.model.name}, {particles} particles"
         console.print(table_of({name: {"": figure} for name, figure in figures.items()}, title))
+
+
+@app.command()
+def reproduce(
+    figures: Annotated[list[str] | None, typer.Argument(help=f"all, or some of {', '.join(paper.FIGURES)}.")] = None,
+    folder: Annotated[Path, typer.Option(help="Where numbers and pictures go.")] = Path("paper"),
+    again: Annotated[bool, typer.Option(help="Compute what is there already.")] = False,
+) -> None:
+    """Reproduce figures of the paper. What is there is not computed again, so it may be stopped and started."""
+    made = paper.reproduce(figures or ["all"], folder, again, pictures=folder)
+    for name, path in made.items():
+        print(f"{paper.FIGURES[name].title}: {path.with_suffix('.png')}")
+
+
+@app.command()
+def serve(configuration: Annotated[Path, typer.Argument(help="A TOML file; see the page on streaming.")]) -> None:
+    """Run a fleet from a log of events to posteriors, with health and metrics over HTTP, until told to stop."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    serving.serve(configuration)
 
 
 def _values(given: list[str] | None) -> dict[str, Any]:
