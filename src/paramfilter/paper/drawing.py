@@ -8,19 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from paramfilter.extras import extra
+from paramfilter.plots.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 BLACK, GREY = "#000000", "#777777"
-ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
-    "#e69f00",
-    "#56b4e9",
-    "#009e73",
-    "#f0e442",
-    "#0072b2",
-    "#d55e00",
-    "#cc79a7",
-)
-"""Of M. Okabe and K. Ito, Color Universal Design (2008)."""
-
 LADDER = (SKY, GREEN, ORANGE, VERMILION, PURPLE, BLUE)
 """For curves that have an order: T, or the order of a series."""
 

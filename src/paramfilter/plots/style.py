@@ -17,10 +17,21 @@ from paramfilter.results.tables import components
 
 EXTRA = "plots"
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
-"""Okabe and Ito, Color universal design (2008), ordered so that neighbours differ most."""
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, YELLOW = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#F0E442",
+)
+"""Of M. Okabe and K. Ito, Color Universal Design (2008)."""
 
-INK, QUIET, GAP, ALARM = "#222222", "#888888", "#EDEDED", "#D55E00"
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, YELLOW)
+"""Ordered so that neighbours differ most."""
+
+INK, QUIET, GAP, ALARM = "#222222", "#888888", "#EDEDED", VERMILION
 
 MOST_POINTS = 2000
 """Along the time axis: more than a figure has pixels."""
