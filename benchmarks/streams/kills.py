@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
@@ -179,12 +180,12 @@ def _has_lost(folder: Path) -> bool:
     return durable < int((folder / "acknowledged").read_text())
 
 
-def run(num_kills: int, planted: str) -> dict[str, Any]:
-    """Kill so many times, and count what differed."""
+def run(num_kills: int, planted: str, longest: float = math.inf) -> dict[str, Any]:
+    """Kill so many times, or for so many seconds, and count what differed."""
     kills = events = trials = bad = 0
     ways: dict[str, int] = {}
     began = time.perf_counter()
-    while kills < num_kills:
+    while kills < num_kills and time.perf_counter() - began < longest:
         folder = Path(tempfile.mkdtemp(prefix="kills-", dir=MEMORY if MEMORY.exists() else None))
         try:
             more, received, differing = trial(folder, trials, planted)
@@ -209,8 +210,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=10_000)
     parser.add_argument("--plant", choices=sorted(STORES), default="nothing")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop earlier, after so long")
     options = parser.parse_args()
-    row = run(options.kills, options.plant)
+    row = run(options.kills, options.plant, options.seconds)
     print(json.dumps(row))
     put_row("kills", {"what": "SIGKILL at random moments, states of hashes, files"}, row, ("planted",))
 

@@ -59,7 +59,7 @@ def bare_rate(filter: pf.ParticleFilter, num_series: int) -> dict[str, float]:
 
 def measure(num_series: int, backlog_events: int, seconds: float, share: float) -> dict:
     """Measure one number of series."""
-    folder = Path(tempfile.mkdtemp(prefix="load-", dir="."))
+    folder = Path(tempfile.mkdtemp(prefix="load-"))
     filter = make_filter()
     bare = bare_rate(filter, num_series)
     try:
@@ -140,7 +140,7 @@ def steady(worker: Worker, server: NatsServer, num_series: int, rate: float, sec
 
 def soak(seconds: float, num_series: int = 1000, rate: float = 1000.0) -> dict:
     """Keep a worker under load, and look at its memory every few seconds."""
-    folder = Path(tempfile.mkdtemp(prefix="soak-", dir="."))
+    folder = Path(tempfile.mkdtemp(prefix="soak-"))
     try:
         with NatsServer(folder / "nats") as server:
             server.make_streams({"events": ["events"]})

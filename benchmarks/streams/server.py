@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 import nats
-from nats.js.api import StorageType
+from nats.js.api import AckPolicy, ConsumerConfig, StorageType
 
 from benchmarks.processes import free_port
 
@@ -86,7 +86,8 @@ class NatsServer:
 
     async def _read_all(self, stream: str, subject: str) -> list[bytes]:
         client = await nats.connect(self.address)
-        subscription = await client.jetstream().pull_subscribe(subject, stream=stream)
+        unasked = ConsumerConfig(ack_policy=AckPolicy.NONE)
+        subscription = await client.jetstream().pull_subscribe(subject, stream=stream, config=unasked)
         left = (await subscription.consumer_info()).num_pending
         found: list[bytes] = []
         while len(found) < left:

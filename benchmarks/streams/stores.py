@@ -106,7 +106,7 @@ def batches(num_batches: int, num_rows: int, row_bytes: int, batch: int) -> Iter
 
 
 def cost(name: str, num_batches: int) -> dict:
-    folder = Path(tempfile.mkdtemp(prefix="stores-", dir="."))
+    folder = Path(tempfile.mkdtemp(prefix="stores-"))
     try:
         store, wall, cpu, rows = STORES[name](folder / name), 0.0, 0.0, 0
         for batch in batches(num_batches, ROWS, ROW_BYTES, BATCH):

@@ -108,3 +108,14 @@ def test_a_log_that_has_lost_what_comes_next_is_refused(server, tmp_path):
     with pytest.raises(pf.DataError, match="deleted before it was read"):
         log.read({"short": 2}, 10, 0.1)
     log.close()
+
+
+def test_deliveries_that_got_lost_on_the_way_are_asked_for_again(server):
+    log = JetStreamLog(server.address, "events", SUBJECTS)
+    positions = dict.fromkeys(SUBJECTS, 0)
+    (first,) = (one for one in log.read(positions, 1, 0.5) if one.raw is not None)
+    log._connection.call(log._subscription.fetch(2))  # nobody gets to see these
+    positions = dict.fromkeys(SUBJECTS, first.next_offset)
+    seen = [one.raw for _ in range(3) for one in log.read(positions, 1, 0.5)[:1]]
+    assert seen[0] == MESSAGES[1]
+    log.close()

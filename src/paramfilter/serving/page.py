@@ -49,7 +49,7 @@ def fleet_page(worker: Worker, delays: Delays) -> str:
     tiles += [(fate.value, f"{count:,}") for fate, count in total.items()]
     tiles += [
         ("waiting", f"{sum(one.waiting for one in partitions.values()):,}"),
-        ("steps without an event", f"{sum(one.filled for one in partitions.values()):,}"),
+        ("filled steps", f"{sum(one.filled for one in partitions.values()):,}"),
         ("p99 delay", _delay(delays.quantile(0.99))),
     ]
     cells = "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in tiles)
@@ -112,7 +112,7 @@ def ribbon(parameter: str, posteriors: Sequence[Posterior]) -> str:
         if times[0] <= tick <= times[-1] and tick == int(tick)
     ):
         parts.append(label(across(time), HEIGHT - 12, f"{int(time):,}", ' text-anchor="middle"'))
-    parts.append(label(WIDTH - RIGHT + 8, HEIGHT - 12, "step"))
+    parts.append(label(WIDTH - RIGHT + 28, HEIGHT - 12, "step"))
     end = ' font-weight="600" style="fill:#2b5c8a"'
     parts.append(label(WIDTH - RIGHT + 8, up(means[-1]) + 4, f"{means[-1]:.4g}", end))
     return "".join([*parts, "</svg>"])

@@ -52,6 +52,7 @@ class JetStreamLog:
         self.stream, self.partitions = stream, list(subjects)
         self._connection = _Connection(servers)
         self._subscription: Any = None
+        self._delivered = 0
         self._replies: dict[int, str] = {}
 
     def read(self, positions: Mapping[str, int], at_most: int, wait: float) -> list[Message]:
@@ -76,12 +77,19 @@ class JetStreamLog:
 
     async def _read(self, positions: Mapping[str, int], at_most: int, wait: float) -> list[Message]:
         if self._subscription is None:
-            self._subscription = await self._subscribed(min(positions.values()))
+            self._subscription, self._delivered = await self._subscribed(min(positions.values())), 0
         try:
             got = await self._subscription.fetch(at_most, timeout=max(wait, PAUSE))
         except TimeoutError:
             await self._subscription.consumer_info()  # an error if the server has forgotten us
             return []
+        # What was under way when a connection broke counts as delivered on the server. Deliveries are numbered without
+        # a hole, so a hole means that some were lost: forget this consumer, and make another where we are.
+        deliveries = [one.metadata.sequence.consumer for one in got]
+        if deliveries != list(range(self._delivered + 1, self._delivered + 1 + len(got))):
+            self._subscription = None
+            return []
+        self._delivered = deliveries[-1]
         numbers = [one.metadata.sequence.stream for one in got]
         self._replies[numbers[-1] + 1] = got[-1].reply
         found = [

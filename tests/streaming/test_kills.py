@@ -1,0 +1,62 @@
+"""The harness that kills workers finds nothing wrong with ours, and does find what is planted."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from benchmarks.streams.kills import OffsetFirst
+from benchmarks.streams.toy import HashResidents, messy_lines
+
+from paramfilter.streaming import FileLog, Pace, Store, Worker
+from paramfilter.streaming.store import Commit
+
+
+def test_kills_at_random_moments_change_nothing():
+    """A few here; ten thousand by `python -m benchmarks.streams.kills`."""
+    program = "import json; from benchmarks.streams.kills import run; print(json.dumps(run(4, 'nothing')))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    row = json.loads(done.stdout)
+    assert row["kills"] >= 4 and row["trials_that_differ"] == 0
+
+
+class Killed(BaseException):
+    pass
+
+
+class DyingStore(Store):
+    """Dies at one of its commits, before anything of that is written."""
+
+    commits, dies_at = 0, 2
+
+    def commit(self, commit: Commit) -> None:
+        self.commits += 1
+        if self.commits == self.dies_at:
+            raise Killed
+        super().commit(commit)
+
+
+class DyingOffsetFirst(OffsetFirst, DyingStore):
+    """The same, with every commit in two parts: the fourth is the states of the second."""
+
+    dies_at = 4
+
+
+@pytest.mark.parametrize(("kind", "is_right"), [(DyingStore, True), (DyingOffsetFirst, False)])
+def test_offsets_before_states_are_seen(tmp_path, kind, is_right):
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "0.jsonl").write_bytes(b"\n".join(messy_lines(5, 4, 40)) + b"\n")
+
+    def work(path, kind):
+        residents = HashResidents()
+        store = kind(path, residents.identity)
+        try:
+            Worker(residents, FileLog(tmp_path / "log"), store, pace=Pace(20)).run(lambda: False, until_idle=True)
+            return [(name, state) for name, _, state in store.rows()]
+        finally:
+            store.close()
+
+    wanted = work(tmp_path / "calm", Store)
+    with pytest.raises(Killed):
+        work(tmp_path / "killed", kind)
+    assert (work(tmp_path / "killed", Store) == wanted) == is_right
