@@ -85,7 +85,8 @@ def _draw_data(panel: Any, results: Results) -> None:
     shown = results["first_data_set"]
     panel.plot(shown["y"], color=drawing.GREY, lw=0.6, label="y")
     panel.plot(shown["x"], color=drawing.BLUE, lw=0.8, label="x")
-    panel.set(yscale="symlog", xlabel="t")
+    panel.set_yscale("symlog", linthresh=10)
+    panel.set_xlabel("t")
     drawing.title(panel, "data")
     drawing.legend(panel, loc="upper left", ncols=2)
 
