@@ -64,9 +64,10 @@ autodoc_typehints = "signature"
 html_theme = "pydata_sphinx_theme"
 html_title = "paramfilter"
 html_static_path = ["_static"]
+html_css_files = ["outputs.css"]
 html_show_sourcelink = False
-# Pages without sub-pages get the full width.
-WIDE = ("index", "first-filter", "architecture", "evidence", "mutants", "mistakes", "beliefs")
+# Pages whose neighbours in the section matter little get the full width.
+WIDE = ("index", "first-filter", "howto", "architecture", "evidence", "mutants", "mistakes", "beliefs", "tutorials/*")
 html_sidebars = {page: [] for page in WIDE}
 html_theme_options = {"show_toc_level": 2, "secondary_sidebar_items": ["page-toc"]}
 
