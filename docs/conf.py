@@ -37,6 +37,7 @@ nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_output_stderr = "remove"  # progress bars and notices of the notebook kernel
 nb_render_markdown_format = "myst"  # tables made by code are tables
+nb_merge_streams = True  # what one cell prints stands in one box
 nb_execution_excludepatterns = ["reference/generated/*"]
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "substitution"]
