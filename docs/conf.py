@@ -37,6 +37,7 @@ nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_output_stderr = "remove"  # progress bars and notices of the notebook kernel
 nb_render_markdown_format = "myst"  # tables made by code are tables
+nb_merge_streams = True  # what one cell prints stands in one box
 nb_execution_excludepatterns = ["reference/generated/*"]
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "substitution"]
@@ -68,12 +69,15 @@ autodoc_typehints = "signature"
 html_theme = "pydata_sphinx_theme"
 html_title = "paramfilter"
 html_static_path = ["_static"]
+html_css_files = ["outputs.css"]
 html_show_sourcelink = False
-# Pages without sub-pages get the full width.
+# Pages whose neighbours in the section matter little get the full width.
 WIDE = (
     "index",
     "tour",
     "first-filter",
+    "howto",
+    "tutorials/*",
     "results",
     "choose",
     "when-not",
