@@ -74,7 +74,7 @@ def test_a_long_run_costs_what_a_short_one_does():
         return time.process_time() - began
 
     seconds(tree())
-    assert seconds(long) < 4 * seconds(tree())
+    assert seconds(long) < 12 * seconds(tree())  # 80 times when gaps were drawn one by one, 3 to 4 now
 
 
 def test_error_against_order_wants_orders():
