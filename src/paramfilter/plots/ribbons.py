@@ -41,15 +41,17 @@ def parameters(
     labels = labels_of(trees, "filtered", names)
     figure, axes = panels(len(labels), 1.9, sharex=True)
     for axis, label in zip(axes, labels, strict=True):
+        ends = []
         for legend, tree, colour in coloured(trees):
-            variable, mean, sd = component(tree, "filtered", label)
-            _ribbon(axis, variable, mean, sd, level, colour, legend or f"mean, {INNER:.0%} and {level:.0%}")
-        shade_gaps(axis, next(iter(trees.values())))
+            said = legend or f"mean, {INNER:.0%} and {level:.0%}"
+            ends += _ribbon(axis, component(tree, "filtered", label), level, colour, said)
         if (value := true_value(truth, label)) is not None:
             axis.axhline(value, color=INK, linewidth=1, linestyle="--", label="truth")
+            ends.append(value)
+        _frame(axis, ends)
         axis.set_ylabel(label)
         axis.margins(x=0.01)
-        _frame(axis, [component(tree, "filtered", label) for tree in trees.values()], level, true_value(truth, label))
+    shade_gaps(axes, next(iter(trees.values())))
     axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
     axes[-1].set_xlabel("time")
     return figure
@@ -78,8 +80,8 @@ def state(
     for axis, label in zip(axes, labels, strict=True):
         _data(axis, first, label, labels)
         for legend, tree, colour in coloured(trees):
-            variable, mean, sd = component(tree, "filtered_state", label)
-            _ribbon(axis, variable, mean, sd, level, colour, legend or f"state, {INNER:.0%} and {level:.0%}")
+            said = legend or f"state, {INNER:.0%} and {level:.0%}"
+            _ribbon(axis, component(tree, "filtered_state", label), level, colour, said)
         name = label.partition("[")[0]
         if truth is not None and name in truth:
             place = labels.index(label) if name != label else slice(None)
@@ -87,31 +89,29 @@ def state(
             values = values if values.ndim == 1 else values.reshape(len(values), -1)[:, place]
             times = first["filtered_state"]["time"].to_numpy()
             axis.plot(times, values, color=INK, linewidth=0.8, linestyle="--", label="truth")
-        shade_gaps(axis, first)
         axis.set_ylabel(label)
         axis.margins(x=0.01)
+    shade_gaps(axes, first)
     axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
     axes[-1].set_xlabel("time")
     return figure
 
 
-def _ribbon(axis: Any, variable: Any, mean: np.ndarray, sd: np.ndarray, level: float, colour: str, label: str) -> None:
+def _ribbon(axis: Any, found: tuple[Any, np.ndarray, np.ndarray], level: float, colour: str, label: str) -> list[float]:
+    """Draw a mean and two intervals around it; return how low and how high the wide one goes once it has settled."""
+    variable, mean, sd = found
     some = thinned(len(mean))
     times, mean, sd = variable["time"].to_numpy()[some], mean[some], sd[some]
-    for its_level, alpha in ((level, 0.22), (INNER, 0.25)):
-        axis.fill_between(times, *band(mean, sd, its_level, **bounds_of(variable)), color=colour, alpha=alpha, lw=0)
+    low, high = map(np.asarray, band(mean, sd, level, **bounds_of(variable)))
+    axis.fill_between(times, low, high, color=colour, alpha=0.22, lw=0)
+    axis.fill_between(times, *band(mean, sd, INNER, **bounds_of(variable)), color=colour, alpha=0.25, lw=0)
     axis.plot(times, mean, color=colour, linewidth=1.3, label=label)
+    settled = slice(len(mean) // 20, None)
+    return [np.nanmin(low[settled], initial=np.inf), np.nanmax(high[settled], initial=-np.inf)]
 
 
-def _frame(axis: Any, found: list[tuple[Any, np.ndarray, np.ndarray]], level: float, value: float | None) -> None:
+def _frame(axis: Any, ends: list[float]) -> None:
     """Let the wide ribbons of the first steps run out of the picture: what came after is what one wants to see."""
-    lows, highs = [], []
-    for variable, mean, sd in found:
-        settled = slice(len(mean) // 20, None)
-        low, high = band(mean[settled], sd[settled], level, **bounds_of(variable))
-        lows.append(np.nanmin(low, initial=np.inf))
-        highs.append(np.nanmax(high, initial=-np.inf))
-    ends = [*lows, *highs] if value is None else [*lows, *highs, value]
     low, high = min(ends), max(ends)
     if np.isfinite(low) and np.isfinite(high) and high > low:
         axis.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))

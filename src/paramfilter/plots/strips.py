@@ -47,7 +47,6 @@ def health(
             times = group_of(tree, "filter_stats")["time"].to_numpy()
             where, values = _worst_of_each(strip.figures(tree), strip.worst)
             axis.plot(times[where], values, color=colour, linewidth=1, drawstyle="steps-mid", label=legend)
-        shade_gaps(axis, next(iter(trees.values())))
         axis.set_yscale(strip.scale)
         if strip.span is not None:
             axis.set_ylim(*strip.span)
@@ -56,6 +55,7 @@ def health(
         if strip.figures is _is_flagged:
             axis.set_yticks([0, 1], ["no", "yes"])
         axis.margins(x=0.01)
+    shade_gaps(axes, next(iter(trees.values())))
     if len(trees) > 1:
         axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
     axes[-1].set_xlabel("time")
