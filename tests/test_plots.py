@@ -1,5 +1,6 @@
 """Each picture: drawn from a result, a saved one and a dict of both; what it shows is what the result holds."""
 
+import inspect
 import io
 import time
 
@@ -49,6 +50,20 @@ def test_names_pick_variables_and_wrong_ones_are_refused():
     assert len(pf.plots.parameters(tree(), names=["phi"]).axes) == 2
     with pytest.raises(pf.DataError, match="no 'psi' in the result; it has"):
         pf.plots.parameters(tree(), names=["psi"])
+
+
+@pytest.mark.parametrize(("name", "one"), [("health", "ESS / N"), ("ranks", "y[1]"), ("forecast", "y")])
+def test_a_name_alone_is_a_list_of_one(name, one):
+    draw = getattr(pf.plots, name)
+    assert len(draw(tree(), names=one).axes) == len(draw(tree(), names=[one]).axes)
+    with pytest.raises(pf.DataError, match="no 'E' in the result"):
+        draw(tree(), names="E")
+
+
+@pytest.mark.parametrize("name", pf.plots.__all__)
+def test_help_shows_the_one_signature(name):
+    shown = inspect.signature(getattr(pf.plots, name))
+    assert list(shown.parameters) == ["results", "names", "truth", "level", "title"]
 
 
 def test_missing_stretches_are_shaded():

@@ -2,57 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from paramfilter.beliefs import ERROR_LIMIT
 from paramfilter.errors import DataError
-from paramfilter.plots.strips import ERROR_LIMIT
-from paramfilter.plots.style import (
-    ALARM,
-    COLOURS,
-    MOST_POINTS,
-    Results,
-    coloured,
-    component,
-    group_of,
-    labels_of,
-    opened,
-    panels,
-    picture,
-    true_value,
-)
+from paramfilter.plots.contents import Results, component, group_of, labels_of, opened, true_value
+from paramfilter.plots.style import ALARM, COLOURS, MOST_POINTS, Asked, coloured, legend_above, panels, picture
 
 DECADES_SHOWN = 1e-4
 """Lowest point of an axis, as a share of its highest."""
 
 
 @picture
-def convergence(
-    results: Results,
-    *,
-    names: Iterable[str] | None = None,
-    truth: Mapping[str, Any] | None = None,
-    level: float = 0.9,
-) -> Any:
+def convergence(results: Results, asked: Asked) -> Any:
     """Draw the distance of each posterior mean from the truth over time, with the posterior sd dotted.
 
     A right posterior is off by about its own sd; a line far above its dotted one is surer than it may be.
     """
     trees = opened(results)
-    if truth is None:
+    if not asked.truth:
         raise DataError('convergence needs truth={"name": value} to measure distances from.')
-    labels = [one for one in labels_of(trees, "filtered", names) if true_value(truth, one) is not None]
+    labels = [one for one in labels_of(trees, "filtered", asked) if true_value(asked, one) is not None]
     if not labels:
-        raise DataError(f"truth names {list(truth)}, and none of them is a parameter of the result.")
+        raise DataError(f"truth names {list(asked.truth)}, and none of them is a parameter of the result.")
     figure, axes = panels(len(labels), 2.4, sharex=True)
     for axis, label in zip(axes, labels, strict=True):
         for legend, tree, colour in coloured(trees):
             _, mean, sd = component(tree, "filtered", label)
             # Evenly spaced on a logarithmic axis.
             steps = np.unique(np.geomspace(1, len(mean), min(len(mean), MOST_POINTS)).astype(int))
-            axis.plot(steps, np.abs(mean - true_value(truth, label))[steps - 1], color=colour, lw=1.2, label=legend)
+            axis.plot(steps, np.abs(mean - true_value(asked, label))[steps - 1], color=colour, lw=1.2, label=legend)
             axis.plot(steps, sd[steps - 1], color=colour, linewidth=1.6, linestyle=":")
         axis.set_xscale("log")
         axis.set_yscale("log")
@@ -60,26 +41,16 @@ def convergence(
         axis.set_ylim(max(low, DECADES_SHOWN * high), high)
         axis.set_ylabel(f"|mean - truth|, {label}")
     if len(trees) > 1:
-        axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
+        legend_above(axes[0])
     axes[-1].set_xlabel("observations; dotted: the posterior's own sd")
     return figure
 
 
 @picture
-def error_against_order(
-    results: Results,
-    *,
-    names: Iterable[str] | None = None,
-    truth: Mapping[str, Any] | None = None,
-    level: float = 0.9,
-) -> Any:
+def error_against_order(results: Results, asked: Asked) -> Any:
     """Draw how far beliefs are from the exact ones, in nats, against the order (or number of nodes) of each.
 
-    Args:
-        results: A dict from order to result.
-        names: Has no part in this picture; nor have `truth` and `level`.
-        truth: As said.
-        level: As said.
+    `results` is a dict from order to result; `names`, `truth` and `level` have no part in this picture.
     """
     trees = opened(results)
     try:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from paramfilter.errors import DataError
-from paramfilter.plots.style import INK, QUIET, Results, coloured, group_of, opened, panels, picture
+from paramfilter.plots.contents import Results, chosen, group_of, opened
+from paramfilter.plots.style import INK, QUIET, Asked, coloured, legend_above, panels, picture
 
 PAST_FOR_EACH_STEP_AHEAD = 2
 FEWEST_PAST = 20
 
 
 @picture
-def forecast(
-    results: Results,
-    *,
-    names: Iterable[str] | None = None,
-    truth: Mapping[str, Any] | None = None,
-    level: float = 0.9,
-) -> Any:
+def forecast(results: Results, asked: Asked) -> Any:
     """Draw median and intervals of the coming observations, after the last ones seen.
 
     Args:
@@ -33,10 +26,7 @@ def forecast(
     trees = opened(results)
     first = next(iter(trees.values()))
     observed = group_of(first, "observed_data")
-    known = [str(name) for name in observed.data_vars]
-    wanted = known if names is None else [names] if isinstance(names, str) else list(names)
-    if unknown := [name for name in wanted if name not in known]:
-        raise DataError(f"there is no {unknown[0]!r} among the observations; there are {known}.")
+    wanted = chosen([str(name) for name in observed.data_vars], asked)
     parts = [(name, place) for name in wanted for place in np.ndindex(observed[name].shape[1:])]
     figure, axes = panels(len(parts), 2.4, sharex=True)
     for axis, (name, place) in zip(axes, parts, strict=True):
@@ -46,13 +36,13 @@ def forecast(
         axis.plot(np.arange(1 - num_past, 1), seen[-num_past:], ".-", color=QUIET, lw=0.7, ms=4, label="data")
         for legend, tree, colour in coloured(trees):
             drawn = np.asarray(group_of(tree, "predictions")[name], float)[..., *place]
-            _fan(axis, drawn.reshape(-1, drawn.shape[-1]), level, colour, legend or "forecast")
-        if truth is not None and name in truth:
-            came = np.asarray(truth[name])[:, *place]
+            _fan(axis, drawn.reshape(-1, drawn.shape[-1]), asked.level, colour, legend or "forecast")
+        if name in asked.truth:
+            came = np.asarray(asked.truth[name])[:, *place]
             axis.plot(np.arange(1, 1 + len(came)), came, ".", color=INK, ms=4, label="what came")
         axis.axvline(0, color=QUIET, linewidth=0.8, linestyle=":")
         axis.set_ylabel(name if not place else f"{name}[{','.join(map(str, place))}]")
-    axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
+    legend_above(axes[0])
     axes[-1].set_xlabel("steps from the last observation")
     return figure
 

@@ -9,18 +9,8 @@ import numpy as np
 from scipy.stats import norm
 
 from paramfilter.extras import extra
-from paramfilter.plots.style import (
-    EXTRA,
-    INK,
-    LOOK,
-    QUIET,
-    Results,
-    coloured,
-    component,
-    labels_of,
-    opened,
-    true_value,
-)
+from paramfilter.plots.contents import Results, component, labels_of, opened, true_value
+from paramfilter.plots.style import EXTRA, INK, LOOK, QUIET, asked_for, coloured, without_y
 from paramfilter.results.bands import band
 from paramfilter.results.tables import bounds_of
 
@@ -44,8 +34,8 @@ def animation(
     """
     matplotlib, pyplot = extra("matplotlib", EXTRA), extra("matplotlib.pyplot", EXTRA)
     moving = extra("matplotlib.animation", EXTRA)
-    trees = opened(results)
-    labels = labels_of(trees, "filtered", names)
+    trees, asked = opened(results), asked_for(names, truth, level)
+    labels = labels_of(trees, "filtered", asked)
     with matplotlib.rc_context(LOOK):
         figure, axes = pyplot.subplots(
             1, len(labels), figsize=(0.6 + 3.2 * len(labels), 3), layout="constrained", squeeze=False
@@ -54,12 +44,11 @@ def animation(
         for axis, label in zip(axes.flat, labels, strict=True):
             for legend, _, colour in coloured(trees):
                 (curves[label, legend],) = axis.plot([], [], color=colour, linewidth=1.8, label=legend)
-            if (value := true_value(truth, label)) is not None:
+            if (value := true_value(asked, label)) is not None:
                 axis.axvline(value, color=INK, linewidth=1, linestyle="--")
             _limits(axis, [component(tree, "filtered", label) for tree in trees.values()])
             axis.set_xlabel(label)
-            axis.set_yticks([])
-            axis.spines["left"].set_visible(False)
+            without_y(axis)
         if len(trees) > 1:
             axes.flat[0].legend(loc="upper left")
         heading = figure.suptitle(" ", x=0.01, ha="left", fontsize=11, color=QUIET)

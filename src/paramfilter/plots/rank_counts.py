@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 
 from paramfilter.calibration import Calibration
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
-from paramfilter.plots.style import EXTRA, GAP, Results, coloured, group_of, opened, picture
+from paramfilter.plots.contents import Results, chosen, group_of, opened
+from paramfilter.plots.style import GAP, Asked, coloured, grid, picture, without_y
 from paramfilter.results.tree import PIT
 
 NUM_BINS = 20
@@ -20,13 +19,7 @@ FEW = 200
 
 
 @picture
-def ranks(
-    results: Results | Calibration,
-    *,
-    names: Iterable[str] | None = None,
-    truth: Mapping[str, Any] | None = None,
-    level: float = 0.9,
-) -> Any:
+def ranks(results: Results | Calibration, asked: Asked) -> Any:
     """Draw histograms of ranks, over the band in which a bar of uniform ranks lies with probability `level`.
 
     Args:
@@ -36,32 +29,23 @@ def ranks(
         truth: Has no part in this picture.
         level: Of the band.
     """
-    pyplot = extra("matplotlib.pyplot", EXTRA)
     found = {(label, name): values for label, one in _all(results).items() for name, values in one.items()}
-    wanted = {place: values for place, values in found.items() if names is None or place[1] in names}
-    if not wanted:
-        raise DataError(f"there are no ranks of {names}; there are some of {sorted({name for _, name in found})}.")
-    columns = min(3, len(wanted))
-    rows = -(-len(wanted) // columns)
-    figure, axes = pyplot.subplots(
-        rows, columns, figsize=(max(4.0, 0.5 + 2.9 * columns), 0.5 + 2.1 * rows), layout="constrained", squeeze=False
-    )
+    drawn = chosen(list(dict.fromkeys(name for _, name in found)), asked)
+    wanted = {(label, name): values for (label, name), values in found.items() if name in drawn}
+    figure, axes = grid(len(wanted), 2.1)
     colours = {label: colour for label, _, colour in coloured(dict.fromkeys(label for label, _ in wanted))}
-    for axis, ((label, name), values) in zip(axes.flat, wanted.items(), strict=False):
+    for axis, ((label, name), values) in zip(axes, wanted.items(), strict=True):
         values = values[~np.isnan(values)]
         num_bins = NUM_BINS if len(values) >= FEW else NUM_BINS // 2
-        low, high = binom.interval(level, len(values), 1 / num_bins)
+        low, high = binom.interval(asked.level, len(values), 1 / num_bins)
         axis.axhspan(low, high, color=GAP, linewidth=0)
         axis.axhline(len(values) / num_bins, color="white", linewidth=1)
         axis.hist(values, num_bins, range=(0, 1), color=colours[label], alpha=0.75, rwidth=0.92)
         axis.set_title(f"{label}: {name}" if label else name)
         axis.set_xlim(0, 1)
         axis.set_xticks([0, 0.5, 1])
-        axis.set_yticks([])
-        axis.spines["left"].set_visible(False)
-    for axis in axes.flat[len(wanted) :]:
-        axis.set_axis_off()
-    figure.supxlabel(f"rank; grey: {level:.0%} band of uniform ranks", fontsize=9)
+        without_y(axis)
+    figure.supxlabel(f"rank; grey: {asked.level:.0%} band of uniform ranks", fontsize=9)
     return figure
 
 

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from paramfilter.plots.style import (
-    INK,
-    QUIET,
-    Results,
-    coloured,
-    component,
-    labels_of,
-    opened,
-    panels,
-    picture,
-    shade_gaps,
-    thinned,
-    true_value,
-)
+from paramfilter.plots.contents import Results, component, labels_of, opened, true_value
+from paramfilter.plots.gaps import shade_gaps
+from paramfilter.plots.style import INK, QUIET, Asked, coloured, legend_above, panels, picture, thinned
 from paramfilter.results.bands import band
 from paramfilter.results.tables import bounds_of
 
@@ -29,42 +17,30 @@ INNER = 0.5
 
 
 @picture
-def parameters(
-    results: Results,
-    *,
-    names: Iterable[str] | None = None,
-    truth: Mapping[str, Any] | None = None,
-    level: float = 0.9,
-) -> Any:
+def parameters(results: Results, asked: Asked) -> Any:
     """Draw mean and interval of each parameter after each observation; the prior stands at the left."""
     trees = opened(results)
-    labels = labels_of(trees, "filtered", names)
+    labels = labels_of(trees, "filtered", asked)
     figure, axes = panels(len(labels), 1.9, sharex=True)
     for axis, label in zip(axes, labels, strict=True):
         ends = []
         for legend, tree, colour in coloured(trees):
-            said = legend or f"mean, {INNER:.0%} and {level:.0%}"
-            ends += _ribbon(axis, component(tree, "filtered", label), level, colour, said)
-        if (value := true_value(truth, label)) is not None:
+            said = legend or f"mean, {INNER:.0%} and {asked.level:.0%}"
+            ends += _ribbon(axis, component(tree, "filtered", label), asked.level, colour, said)
+        if (value := true_value(asked, label)) is not None:
             axis.axhline(value, color=INK, linewidth=1, linestyle="--", label="truth")
             ends.append(value)
         _frame(axis, ends)
         axis.set_ylabel(label)
         axis.margins(x=0.01)
     shade_gaps(axes, next(iter(trees.values())))
-    axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
+    legend_above(axes[0])
     axes[-1].set_xlabel("time")
     return figure
 
 
 @picture
-def state(
-    results: Results,
-    *,
-    names: Iterable[str] | None = None,
-    truth: Mapping[str, Any] | None = None,
-    level: float = 0.9,
-) -> Any:
+def state(results: Results, asked: Asked) -> Any:
     """Draw mean and interval of each component of the state, with the data where they are of the same shape.
 
     Args:
@@ -74,25 +50,25 @@ def state(
         level: Of the interval.
     """
     trees = opened(results)
-    labels = labels_of(trees, "filtered_state", names)
+    labels = labels_of(trees, "filtered_state", asked)
     figure, axes = panels(len(labels), 2.2, sharex=True)
     first = next(iter(trees.values()))
     for axis, label in zip(axes, labels, strict=True):
         _data(axis, first, label, labels)
         for legend, tree, colour in coloured(trees):
-            said = legend or f"state, {INNER:.0%} and {level:.0%}"
-            _ribbon(axis, component(tree, "filtered_state", label), level, colour, said)
+            said = legend or f"state, {INNER:.0%} and {asked.level:.0%}"
+            _ribbon(axis, component(tree, "filtered_state", label), asked.level, colour, said)
         name = label.partition("[")[0]
-        if truth is not None and name in truth:
+        if name in asked.truth:
             place = labels.index(label) if name != label else slice(None)
-            values = np.asarray(truth[name])
+            values = np.asarray(asked.truth[name])
             values = values if values.ndim == 1 else values.reshape(len(values), -1)[:, place]
             times = first["filtered_state"]["time"].to_numpy()
             axis.plot(times, values, color=INK, linewidth=0.8, linestyle="--", label="truth")
         axis.set_ylabel(label)
         axis.margins(x=0.01)
     shade_gaps(axes, first)
-    axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
+    legend_above(axes[0])
     axes[-1].set_xlabel("time")
     return figure
 

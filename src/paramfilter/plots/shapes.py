@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from scipy.stats import gaussian_kde
 
 from paramfilter.extras import extra
-from paramfilter.plots.style import (
-    EXTRA,
-    INK,
-    MOST_PANELS,
-    QUIET,
-    Results,
-    coloured,
-    group_of,
-    labels_of,
-    opened,
-    picture,
-    true_value,
-)
+from paramfilter.plots.contents import MOST_PANELS, Results, group_of, labels_of, opened, true_value
+from paramfilter.plots.style import EXTRA, INK, QUIET, Asked, coloured, grid, picture, without_y
 from paramfilter.results.tables import bounds_of
 
 MOST_PAIRS = 6
@@ -32,25 +21,12 @@ WIDE = 0.005
 
 
 @picture
-def prior_posterior(
-    results: Results,
-    *,
-    names: Iterable[str] | None = None,
-    truth: Mapping[str, Any] | None = None,
-    level: float = 0.9,
-) -> Any:
+def prior_posterior(results: Results, asked: Asked) -> Any:
     """Draw the posterior of each parameter over its prior, with the contraction 1 - var(posterior) / var(prior)."""
-    pyplot = extra("matplotlib.pyplot", EXTRA)
     trees = opened(results)
-    labels = labels_of(trees, "filtered", names)[:MOST_PANELS]
-    columns = min(3, len(labels))
-    rows = -(-len(labels) // columns)
-    figure, axes = pyplot.subplots(
-        rows, columns, figsize=(0.5 + 2.9 * columns, 0.4 + 2.3 * rows), layout="constrained", squeeze=False
-    )
-    for axis in axes.flat[len(labels) :]:
-        axis.set_axis_off()
-    for axis, label in zip(axes.flat, labels, strict=False):
+    labels = labels_of(trees, "filtered", asked)[:MOST_PANELS]
+    figure, axes = grid(len(labels), 2.3)
+    for axis, label in zip(axes, labels, strict=True):
         first = next(iter(trees.values()))
         before, bounds = draws_of(first, "prior", label)
         _density(axis, before, bounds, QUIET, "prior")
@@ -58,31 +34,24 @@ def prior_posterior(
         for legend, tree, colour in coloured(trees):
             after, _ = draws_of(tree, "posterior", label)
             _density(axis, after, bounds, colour, legend or "posterior")
-            ends = np.quantile(after, [0.5 - level / 2, 0.5 + level / 2])
+            ends = np.quantile(after, [0.5 - asked.level / 2, 0.5 + asked.level / 2])
             axis.plot(ends, [0, 0], color=colour, linewidth=4, solid_capstyle="butt", clip_on=False)
             contractions.append(f"{1 - np.var(after) / np.var(before):.1%}")
-        if (value := true_value(truth, label)) is not None:
+        if (value := true_value(asked, label)) is not None:
             axis.axvline(value, color=INK, linewidth=1, linestyle="--", label="truth")
         axis.set_title(f"{label}: contraction {', '.join(contractions)}")
-        axis.set_yticks([])
-        axis.spines["left"].set_visible(False)
+        without_y(axis)
         axis.set_ylim(bottom=0)
-    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure
 
 
 @picture
-def pairs(
-    results: Results,
-    *,
-    names: Iterable[str] | None = None,
-    truth: Mapping[str, Any] | None = None,
-    level: float = 0.9,
-) -> Any:
+def pairs(results: Results, asked: Asked) -> Any:
     """Draw each parameter against each other, now: draws below the diagonal, densities on it, correlations above."""
     pyplot = extra("matplotlib.pyplot", EXTRA)
     trees = opened(results)
-    labels = labels_of(trees, "filtered", names)[:MOST_PAIRS]
+    labels = labels_of(trees, "filtered", asked)[:MOST_PAIRS]
     size = len(labels)
     figure, axes = pyplot.subplots(size, size, figsize=(1 + 1.7 * size,) * 2, layout="constrained", squeeze=False)
     for legend, tree, colour in coloured(trees):
@@ -100,7 +69,7 @@ def pairs(
                 _write(axis, f"{correlation[row, column]:+.2f}", colour, list(trees).index(legend), len(trees))
     for row, column in np.ndindex(size, size):
         _trim(axes[row, column], labels, row, column, size)
-        _mark(axes[row, column], row, column, [true_value(truth, label) for label in labels])
+        _mark(axes[row, column], row, column, [true_value(asked, label) for label in labels])
     if len(trees) > 1:
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure
@@ -145,8 +114,7 @@ def _trim(axis: Any, labels: list[str], row: int, column: int, size: int) -> Non
     else:
         axis.tick_params(labelbottom=False)
     if row == column:
-        axis.set_yticks([])
-        axis.spines["left"].set_visible(False)
+        without_y(axis)
         axis.set_ylim(bottom=0)
     elif column == 0:
         axis.set_ylabel(labels[row])

@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from paramfilter.beliefs import ERROR_LIMIT
 from paramfilter.diagnostics.diagnosis import LEAST_ESS, RHAT_LIMIT
-from paramfilter.plots.style import (
-    ALARM,
-    MOST_POINTS,
-    Results,
-    coloured,
-    group_of,
-    opened,
-    panels,
-    picture,
-    shade_gaps,
-)
-
-ERROR_LIMIT = 0.5
-"""Nats; see `StepInfo.approximation_error`."""
+from paramfilter.plots.contents import Results, chosen, group_of, opened
+from paramfilter.plots.gaps import shade_gaps
+from paramfilter.plots.style import ALARM, Asked, coloured, legend_above, panels, picture, thinned
 
 
 @picture
-def health(
-    results: Results,
-    *,
-    names: Iterable[str] | None = None,
-    truth: Mapping[str, Any] | None = None,
-    level: float = 0.9,
-) -> Any:
+def health(results: Results, asked: Asked) -> Any:
     """Draw effective sample size, ancestors, disagreement of islands, error of beliefs and flags over time.
 
     Where a long run is thinned, the worst of the steps between two points is shown. `names` picks strips; `truth` and
     `level` have no part in this picture.
     """
     trees = opened(results)
-    wanted = [strip for strip in STRIPS if names is None or strip.label in names]
-    strips = [strip for strip in wanted if any(np.isfinite(strip.figures(tree)).any() for tree in trees.values())]
+    known = {one.label: one for one in STRIPS if any(np.isfinite(one.figures(tree)).any() for tree in trees.values())}
+    strips = [known[label] for label in chosen(list(known), asked)]
     figure, axes = panels(len(strips), 1.25, sharex=True)
     for axis, strip in zip(axes, strips, strict=True):
         for legend, tree, colour in coloured(trees):
@@ -57,7 +41,7 @@ def health(
         axis.margins(x=0.01)
     shade_gaps(axes, next(iter(trees.values())))
     if len(trees) > 1:
-        axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
+        legend_above(axes[0])
     axes[-1].set_xlabel("time")
     return figure
 
@@ -116,7 +100,7 @@ STRIPS = (
 
 def _worst_of_each(values: np.ndarray, worst: np.ufunc) -> tuple[np.ndarray, np.ndarray]:
     """Return the worst value of each of at most MOST_POINTS stretches, and where each begins."""
-    starts = np.arange(0, len(values), max(1, -(-len(values) // MOST_POINTS)))
+    starts = np.arange(len(values))[thinned(len(values))]
     return starts, worst.reduceat(values, starts)
 
 
