@@ -19,7 +19,8 @@ DECADES_SHOWN = 1e-4
 def convergence(results: Results, asked: Asked) -> Any:
     """Draw the distance of each posterior mean from the truth over time, with the posterior sd dotted.
 
-    A right posterior is off by about its own sd; a line far above its dotted one is surer than it may be.
+    A right posterior is off by about its own sd; a line far above its dotted one is surer than it may be. `level` has
+    no part in this picture.
     """
     trees = opened(results)
     if not asked.truth:

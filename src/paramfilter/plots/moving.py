@@ -31,6 +31,7 @@ def animation(
 
     Keep it with `animation.save("posterior.gif")`; in a notebook `animation.to_jshtml()` plays it. Densities are drawn
     from mean and sd, inside the parameter's bounds. Steps follow each other faster as time goes on, as learning slows.
+    `level` has no part in it: it draws densities, not intervals.
     """
     matplotlib, pyplot = extra("matplotlib", EXTRA), extra("matplotlib.pyplot", EXTRA)
     moving = extra("matplotlib.animation", EXTRA)

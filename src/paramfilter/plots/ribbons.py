@@ -18,7 +18,10 @@ INNER = 0.5
 
 @picture
 def parameters(results: Results, asked: Asked) -> Any:
-    """Draw mean and interval of each parameter after each observation; the prior stands at the left."""
+    """Draw mean and interval of each parameter after each observation.
+
+    The wide intervals of the first steps may run out of the picture, so that the later ones can be seen.
+    """
     trees = opened(results)
     labels = labels_of(trees, "filtered", asked)
     figure, axes = panels(len(labels), 1.9, sharex=True)

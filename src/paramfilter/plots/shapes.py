@@ -48,7 +48,10 @@ def prior_posterior(results: Results, asked: Asked) -> Any:
 
 @picture
 def pairs(results: Results, asked: Asked) -> Any:
-    """Draw each parameter against each other, now: draws below the diagonal, densities on it, correlations above."""
+    """Draw each parameter against each other, now: draws below the diagonal, densities on it, correlations above.
+
+    `level` has no part in this picture.
+    """
     pyplot = extra("matplotlib.pyplot", EXTRA)
     trees = opened(results)
     labels = labels_of(trees, "filtered", asked)[:MOST_PAIRS]
