@@ -52,6 +52,20 @@ def test_names_pick_variables_and_wrong_ones_are_refused():
         pf.plots.parameters(tree(), names=["psi"])
 
 
+def test_a_component_of_the_state_keeps_its_own_data_and_truth():
+    _, _, data, _ = run()
+    xs = np.stack([np.arange(60.0), -np.arange(60.0)], axis=1)
+    (axis,) = pf.plots.state(tree(), names=["x[1]"], truth={"x": xs}).axes
+    dots, _, truth = axis.lines
+    assert np.array_equal(dots.get_ydata(), data.ys[:, 1], equal_nan=True)
+    assert np.array_equal(truth.get_ydata(), xs[:, 1])
+
+
+def test_true_states_of_another_shape_are_refused():
+    with pytest.raises(pf.DataError, match=r"the shape of the filtered states, \(60, 2\); got \(60,\)"):
+        pf.plots.state(tree(), truth={"x": np.zeros(60)})
+
+
 @pytest.mark.parametrize(("name", "one"), [("health", "ESS / N"), ("ranks", "y[1]"), ("forecast", "y")])
 def test_a_name_alone_is_a_list_of_one(name, one):
     draw = getattr(pf.plots, name)

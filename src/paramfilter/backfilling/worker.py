@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from paramfilter.checkpoint import write_atomically
+from paramfilter.components import components_of
 from paramfilter.errors import DataError
 from paramfilter.extras import extra
 from paramfilter.filters import ParticleFilter
@@ -173,11 +174,7 @@ def _at_rows(values: np.ndarray, rows: np.ndarray, num_rows: int) -> np.ndarray:
 def _by_component(name: str, values: Any) -> dict[str, np.ndarray]:
     """Give each component of a parameter a column of its own."""
     values = np.asarray(values)
-    if values.ndim == 1:
-        return {name: values}
-    return {
-        f"{name}[{','.join(map(str, place))}]": values[(slice(None), *place)] for place in np.ndindex(values.shape[1:])
-    }
+    return {str(one): values[:, *one.place] for one in components_of(name, values.shape[1:])}
 
 
 def _room(num_series: int) -> int:

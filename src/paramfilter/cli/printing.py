@@ -14,6 +14,7 @@ import numpy as np
 from rich.console import Console, Group
 from rich.table import Table
 
+from paramfilter.components import components_of
 from paramfilter.filters import Posterior
 
 LEVELS = (0.05, 0.5, 0.95)
@@ -34,11 +35,10 @@ def summary_of(posterior: Posterior) -> dict[str, dict[str, float]]:
     mean, sd, quantiles = posterior.mean(), posterior.sd(), posterior.quantile(LEVELS)
     rows = {}
     for name in mean:
-        for place in np.ndindex(np.shape(mean[name])):
-            label = name if not place else f"{name}[{','.join(map(str, place))}]"
-            ends = quantiles[name][:, *place].tolist()
+        for one in components_of(name, np.shape(mean[name])):
+            ends = quantiles[name][:, *one.place].tolist()
             between = {f"q{100 * level:02.0f}": end for level, end in zip(LEVELS, ends, strict=True)}
-            rows[label] = {"mean": float(mean[name][place]), "sd": float(sd[name][place]), **between}
+            rows[str(one)] = {"mean": float(mean[name][one.place]), "sd": float(sd[name][one.place]), **between}
     return rows
 
 

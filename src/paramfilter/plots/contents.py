@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from paramfilter.components import Component, components_of
 from paramfilter.errors import DataError
 from paramfilter.plots.style import Asked
 from paramfilter.results import open_result
-from paramfilter.results.tables import components
+from paramfilter.results.tables import moments_of
 
 MOST_PANELS = 12
 
@@ -35,11 +36,11 @@ def opened(results: Results) -> dict[str, Any]:
     return {"": results}
 
 
-def labels_of(trees: Mapping[str, Any], group: str, asked: Asked) -> list[str]:
+def components_drawn(trees: Mapping[str, Any], group: str, asked: Asked) -> list[Component]:
     """Return which components of a filtered group are drawn: those asked for, or the first dozen of all."""
-    first = group_of(next(iter(trees.values())), group)
-    known = [label for name, one in first.data_vars.items() for label, *_ in components(str(name), one)]
-    return known[:MOST_PANELS] if asked.names is None else chosen(known, asked)
+    known = {str(one): one for one in _components(next(iter(trees.values())), group)}
+    drawn = [known[label] for label in chosen(list(known), asked)]
+    return drawn[:MOST_PANELS] if asked.names is None else drawn
 
 
 def chosen(known: Sequence[str], asked: Asked) -> list[str]:
@@ -67,19 +68,19 @@ def group_of(tree: Any, group: str) -> Any:
     return tree[group]
 
 
-def component(tree: Any, group: str, label: str) -> tuple[Any, np.ndarray, np.ndarray]:
+def over_time(tree: Any, group: str, one: Component) -> tuple[Any, np.ndarray, np.ndarray]:
     """Return the variable that holds a component, with the component's mean and sd over time."""
-    for name, variable in group_of(tree, group).data_vars.items():
-        for own, mean, sd in components(str(name), variable):
-            if own == label:
-                return variable, mean, sd
-    raise DataError(f"there is no {label!r} in the result.")
+    if one not in _components(tree, group):
+        raise DataError(f"there is no {str(one)!r} in one of the results.")
+    variable = tree[group][one.name]
+    return variable, *moments_of(variable, one)
 
 
-def true_value(asked: Asked, label: str) -> float | None:
-    """Return the known value of a component such as `phi` or `a[1]`, if there is one."""
-    name, _, place = label.partition("[")
-    if name not in asked.truth:
-        return None
-    index = tuple(int(number) for number in place.rstrip("]").split(",")) if place else ()
-    return float(np.asarray(asked.truth[name])[index])
+def _components(tree: Any, group: str) -> list[Component]:
+    variables = group_of(tree, group).data_vars
+    return [one for name, variable in variables.items() for one in components_of(str(name), variable.shape[2:])]
+
+
+def true_value(asked: Asked, one: Component) -> float | None:
+    """Return the known value of a component, if there is one."""
+    return float(np.asarray(asked.truth[one.name])[one.place]) if one.name in asked.truth else None

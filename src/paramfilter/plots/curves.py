@@ -8,7 +8,7 @@ import numpy as np
 
 from paramfilter.beliefs import ERROR_LIMIT
 from paramfilter.errors import DataError
-from paramfilter.plots.contents import Results, component, group_of, labels_of, opened, true_value
+from paramfilter.plots.contents import Results, components_drawn, group_of, opened, over_time, true_value
 from paramfilter.plots.style import ALARM, COLOURS, MOST_POINTS, Asked, coloured, legend_above, panels, picture
 
 DECADES_SHOWN = 1e-4
@@ -25,22 +25,22 @@ def convergence(results: Results, asked: Asked) -> Any:
     trees = opened(results)
     if not asked.truth:
         raise DataError('convergence needs truth={"name": value} to measure distances from.')
-    labels = [one for one in labels_of(trees, "filtered", asked) if true_value(asked, one) is not None]
-    if not labels:
+    parts = [one for one in components_drawn(trees, "filtered", asked) if true_value(asked, one) is not None]
+    if not parts:
         raise DataError(f"truth names {list(asked.truth)}, and none of them is a parameter of the result.")
-    figure, axes = panels(len(labels), 2.4, sharex=True)
-    for axis, label in zip(axes, labels, strict=True):
+    figure, axes = panels(len(parts), 2.4, sharex=True)
+    for axis, one in zip(axes, parts, strict=True):
         for legend, tree, colour in coloured(trees):
-            _, mean, sd = component(tree, "filtered", label)
+            _, mean, sd = over_time(tree, "filtered", one)
             # Evenly spaced on a logarithmic axis.
             steps = np.unique(np.geomspace(1, len(mean), min(len(mean), MOST_POINTS)).astype(int))
-            axis.plot(steps, np.abs(mean - true_value(asked, label))[steps - 1], color=colour, lw=1.2, label=legend)
+            axis.plot(steps, np.abs(mean - true_value(asked, one))[steps - 1], color=colour, lw=1.2, label=legend)
             axis.plot(steps, sd[steps - 1], color=colour, linewidth=1.6, linestyle=":")
         axis.set_xscale("log")
         axis.set_yscale("log")
         low, high = axis.get_ylim()  # the sd of a filter that has collapsed would take all the room
         axis.set_ylim(max(low, DECADES_SHOWN * high), high)
-        axis.set_ylabel(f"|mean - truth|, {label}")
+        axis.set_ylabel(f"|mean - truth|, {one}")
     if len(trees) > 1:
         legend_above(axes[0])
     axes[-1].set_xlabel("observations; dotted: the posterior's own sd")

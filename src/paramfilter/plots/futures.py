@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from paramfilter.components import components_of
 from paramfilter.plots.contents import Results, chosen, group_of, opened
 from paramfilter.plots.style import INK, QUIET, Asked, coloured, legend_above, panels, picture
 
@@ -27,9 +28,10 @@ def forecast(results: Results, asked: Asked) -> Any:
     first = next(iter(trees.values()))
     observed = group_of(first, "observed_data")
     wanted = chosen([str(name) for name in observed.data_vars], asked)
-    parts = [(name, place) for name in wanted for place in np.ndindex(observed[name].shape[1:])]
+    parts = [one for name in wanted for one in components_of(name, observed[name].shape[1:])]
     figure, axes = panels(len(parts), 2.4, sharex=True)
-    for axis, (name, place) in zip(axes, parts, strict=True):
+    for axis, one in zip(axes, parts, strict=True):
+        name, place = one
         seen = np.asarray(observed[name], float)[:, *place]
         num_ahead = group_of(first, "predictions").sizes["ahead"]
         num_past = min(len(seen), max(FEWEST_PAST, PAST_FOR_EACH_STEP_AHEAD * num_ahead))
@@ -41,7 +43,7 @@ def forecast(results: Results, asked: Asked) -> Any:
             came = np.asarray(asked.truth[name])[:, *place]
             axis.plot(np.arange(1, 1 + len(came)), came, ".", color=INK, ms=4, label="what came")
         axis.axvline(0, color=QUIET, linewidth=0.8, linestyle=":")
-        axis.set_ylabel(name if not place else f"{name}[{','.join(map(str, place))}]")
+        axis.set_ylabel(str(one))
     legend_above(axes[0])
     axes[-1].set_xlabel("steps from the last observation")
     return figure

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from paramfilter.extras import extra
-from paramfilter.plots.contents import Results, component, labels_of, opened, true_value
+from paramfilter.plots.contents import Results, components_drawn, opened, over_time, true_value
 from paramfilter.plots.style import EXTRA, INK, LOOK, QUIET, asked_for, coloured, without_y
 from paramfilter.results.bands import band
 from paramfilter.results.tables import bounds_of
@@ -36,19 +36,19 @@ def animation(
     matplotlib, pyplot = extra("matplotlib", EXTRA), extra("matplotlib.pyplot", EXTRA)
     moving = extra("matplotlib.animation", EXTRA)
     trees, asked = opened(results), asked_for(names, truth, level)
-    labels = labels_of(trees, "filtered", asked)
+    parts = components_drawn(trees, "filtered", asked)
     with matplotlib.rc_context(LOOK):
         figure, axes = pyplot.subplots(
-            1, len(labels), figsize=(0.6 + 3.2 * len(labels), 3), layout="constrained", squeeze=False
+            1, len(parts), figsize=(0.6 + 3.2 * len(parts), 3), layout="constrained", squeeze=False
         )
         curves = {}
-        for axis, label in zip(axes.flat, labels, strict=True):
+        for axis, one in zip(axes.flat, parts, strict=True):
             for legend, _, colour in coloured(trees):
-                (curves[label, legend],) = axis.plot([], [], color=colour, linewidth=1.8, label=legend)
-            if (value := true_value(asked, label)) is not None:
+                (curves[one, legend],) = axis.plot([], [], color=colour, linewidth=1.8, label=legend)
+            if (value := true_value(asked, one)) is not None:
                 axis.axvline(value, color=INK, linewidth=1, linestyle="--")
-            _limits(axis, [component(tree, "filtered", label) for tree in trees.values()])
-            axis.set_xlabel(label)
+            _limits(axis, [over_time(tree, "filtered", one) for tree in trees.values()])
+            axis.set_xlabel(str(one))
             without_y(axis)
         if len(trees) > 1:
             axes.flat[0].legend(loc="upper left")
@@ -57,8 +57,8 @@ def animation(
     steps = np.unique(np.geomspace(1, len(first), NUM_FRAMES).astype(int)) - 1
 
     def frame(step: int) -> list[Any]:
-        for (label, legend), curve in curves.items():
-            curve.set_data(*_density(*component(trees[legend], "filtered", label), step))
+        for (one, legend), curve in curves.items():
+            curve.set_data(*_density(*over_time(trees[legend], "filtered", one), step))
         heading.set_text(f"{title}, after {step + 1} observations" if title else f"after {step + 1} observations")
         return [*curves.values(), heading]
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import binom
 
 from paramfilter.calibration import Calibration
+from paramfilter.components import components_of
 from paramfilter.plots.contents import Results, chosen, group_of, opened
 from paramfilter.plots.style import GAP, Asked, coloured, grid, picture, without_y
 from paramfilter.results.tree import PIT
@@ -64,7 +65,6 @@ def _of_forecasts(tree: Any) -> dict[str, np.ndarray]:
         if not str(name).startswith(PIT):
             continue
         values = np.asarray(variable, float)
-        for place in np.ndindex(values.shape[1:]):
-            label = str(name).removeprefix(PIT)
-            found[label if not place else f"{label}[{','.join(map(str, place))}]"] = values[:, *place]
+        parts = components_of(str(name).removeprefix(PIT), values.shape[1:])
+        found |= {str(one): values[:, *one.place] for one in parts}
     return found

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from paramfilter.plots.contents import Results, component, labels_of, opened, true_value
+from paramfilter.components import Component
+from paramfilter.errors import DataError
+from paramfilter.plots.contents import Results, components_drawn, opened, over_time, true_value
 from paramfilter.plots.gaps import shade_gaps
 from paramfilter.plots.style import INK, QUIET, Asked, coloured, legend_above, panels, picture, thinned
 from paramfilter.results.bands import band
@@ -23,18 +25,18 @@ def parameters(results: Results, asked: Asked) -> Any:
     The wide intervals of the first steps may run out of the picture, so that the later ones can be seen.
     """
     trees = opened(results)
-    labels = labels_of(trees, "filtered", asked)
-    figure, axes = panels(len(labels), 1.9, sharex=True)
-    for axis, label in zip(axes, labels, strict=True):
+    parts = components_drawn(trees, "filtered", asked)
+    figure, axes = panels(len(parts), 1.9, sharex=True)
+    for axis, one in zip(axes, parts, strict=True):
         ends = []
         for legend, tree, colour in coloured(trees):
             said = legend or f"mean, {INNER:.0%} and {asked.level:.0%}"
-            ends += _ribbon(axis, component(tree, "filtered", label), asked.level, colour, said)
-        if (value := true_value(asked, label)) is not None:
+            ends += _ribbon(axis, over_time(tree, "filtered", one), asked.level, colour, said)
+        if (value := true_value(asked, one)) is not None:
             axis.axhline(value, color=INK, linewidth=1, linestyle="--", label="truth")
             ends.append(value)
         _frame(axis, ends)
-        axis.set_ylabel(label)
+        axis.set_ylabel(str(one))
         axis.margins(x=0.01)
     shade_gaps(axes, next(iter(trees.values())))
     legend_above(axes[0])
@@ -44,7 +46,11 @@ def parameters(results: Results, asked: Asked) -> Any:
 
 @picture
 def state(results: Results, asked: Asked) -> Any:
-    """Draw mean and interval of each component of the state, with the data where they are of the same shape.
+    """Draw mean and interval of each component of the state.
+
+    Data are drawn behind a state that they have the shape of: an array behind an array, component by component, or a
+    part of y behind the part of x that has its name. They keep their own scale, so where the state is not what is
+    observed (a volatility, say) they may lie far from it; a result made without data shows the state alone.
 
     Args:
         results: One result, or a dict of results.
@@ -53,22 +59,17 @@ def state(results: Results, asked: Asked) -> Any:
         level: Of the interval.
     """
     trees = opened(results)
-    labels = labels_of(trees, "filtered_state", asked)
-    figure, axes = panels(len(labels), 2.2, sharex=True)
+    parts = components_drawn(trees, "filtered_state", asked)
+    figure, axes = panels(len(parts), 2.2, sharex=True)
     first = next(iter(trees.values()))
-    for axis, label in zip(axes, labels, strict=True):
-        _data(axis, first, label, labels)
+    for axis, one in zip(axes, parts, strict=True):
+        _data(axis, first, one)
         for legend, tree, colour in coloured(trees):
             said = legend or f"state, {INNER:.0%} and {asked.level:.0%}"
-            _ribbon(axis, component(tree, "filtered_state", label), asked.level, colour, said)
-        name = label.partition("[")[0]
-        if name in asked.truth:
-            place = labels.index(label) if name != label else slice(None)
-            values = np.asarray(asked.truth[name])
-            values = values if values.ndim == 1 else values.reshape(len(values), -1)[:, place]
-            times = first["filtered_state"]["time"].to_numpy()
-            axis.plot(times, values, color=INK, linewidth=0.8, linestyle="--", label="truth")
-        axis.set_ylabel(label)
+            _ribbon(axis, over_time(tree, "filtered_state", one), asked.level, colour, said)
+        if one.name in asked.truth:
+            _true_path(axis, first["filtered_state"][one.name], asked.truth[one.name], one)
+        axis.set_ylabel(str(one))
         axis.margins(x=0.01)
     shade_gaps(axes, first)
     legend_above(axes[0])
@@ -96,13 +97,20 @@ def _frame(axis: Any, ends: list[float]) -> None:
         axis.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
 
 
-def _data(axis: Any, tree: Any, label: str, labels: list[str]) -> None:
-    """Show the observations behind a state that has as many components."""
+def _data(axis: Any, tree: Any, one: Component) -> None:
+    """Show the observations behind a state that they have the shape of."""
     if "observed_data" not in tree.children:
         return
-    seen = list(tree["observed_data"].data_vars.values())
-    values = np.asarray(seen[0], float)
-    values = values.reshape(len(values), -1)
-    if len(seen) == 1 and values.shape[1] == len(labels):
-        times = tree["observed_data"]["time"].to_numpy()
-        axis.plot(times, values[:, labels.index(label)], ".", color=QUIET, markersize=3, label="data", rasterized=True)
+    seen, states = tree["observed_data"].data_vars, tree["filtered_state"].data_vars
+    name = "y" if list(seen) == ["y"] and list(states) == ["x"] else one.name
+    if name in seen and seen[name].shape[1:] == states[one.name].shape[2:]:
+        values, times = np.asarray(seen[name], float)[:, *one.place], seen[name]["time"].to_numpy()
+        axis.plot(times, values, ".", color=QUIET, markersize=3, label="data", rasterized=True)
+
+
+def _true_path(axis: Any, variable: Any, values: Any, one: Component) -> None:
+    values, shape = np.asarray(values), variable.shape[1:]
+    if values.shape != shape:
+        raise DataError(f"truth of {one.name!r} needs the shape of the filtered states, {shape}; got {values.shape}.")
+    times = variable["time"].to_numpy()
+    axis.plot(times, values[:, *one.place], color=INK, linewidth=0.8, linestyle="--", label="truth")

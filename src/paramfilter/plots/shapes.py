@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from scipy.stats import gaussian_kde
 
+from paramfilter.components import Component
 from paramfilter.extras import extra
-from paramfilter.plots.contents import MOST_PANELS, Results, group_of, labels_of, opened, true_value
+from paramfilter.plots.contents import MOST_PANELS, Results, components_drawn, group_of, opened, true_value
 from paramfilter.plots.style import EXTRA, INK, QUIET, Asked, coloured, grid, picture, without_y
 from paramfilter.results.tables import bounds_of
 
 MOST_PAIRS = 6
 MOST_DOTS = 3000
-NUM_GRID = 200
+NUM_POINTS = 200
 WIDE = 0.005
 """Share of the draws left out on each side of an axis."""
 
@@ -24,22 +25,22 @@ WIDE = 0.005
 def prior_posterior(results: Results, asked: Asked) -> Any:
     """Draw the posterior of each parameter over its prior, with the contraction 1 - var(posterior) / var(prior)."""
     trees = opened(results)
-    labels = labels_of(trees, "filtered", asked)[:MOST_PANELS]
-    figure, axes = grid(len(labels), 2.3)
-    for axis, label in zip(axes, labels, strict=True):
+    parts = components_drawn(trees, "filtered", asked)[:MOST_PANELS]
+    figure, axes = grid(len(parts), 2.3)
+    for axis, one in zip(axes, parts, strict=True):
         first = next(iter(trees.values()))
-        before, bounds = draws_of(first, "prior", label)
+        before, bounds = draws_of(first, "prior", one)
         _density(axis, before, bounds, QUIET, "prior")
         contractions = []
         for legend, tree, colour in coloured(trees):
-            after, _ = draws_of(tree, "posterior", label)
+            after, _ = draws_of(tree, "posterior", one)
             _density(axis, after, bounds, colour, legend or "posterior")
             ends = np.quantile(after, [0.5 - asked.level / 2, 0.5 + asked.level / 2])
             axis.plot(ends, [0, 0], color=colour, linewidth=4, solid_capstyle="butt", clip_on=False)
             contractions.append(f"{1 - np.var(after) / np.var(before):.1%}")
-        if (value := true_value(asked, label)) is not None:
+        if (value := true_value(asked, one)) is not None:
             axis.axvline(value, color=INK, linewidth=1, linestyle="--", label="truth")
-        axis.set_title(f"{label}: contraction {', '.join(contractions)}")
+        axis.set_title(f"{one}: contraction {', '.join(contractions)}")
         without_y(axis)
         axis.set_ylim(bottom=0)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
@@ -54,16 +55,16 @@ def pairs(results: Results, asked: Asked) -> Any:
     """
     pyplot = extra("matplotlib.pyplot", EXTRA)
     trees = opened(results)
-    labels = labels_of(trees, "filtered", asked)[:MOST_PAIRS]
-    size = len(labels)
+    parts = components_drawn(trees, "filtered", asked)[:MOST_PAIRS]
+    size = len(parts)
     figure, axes = pyplot.subplots(size, size, figsize=(1 + 1.7 * size,) * 2, layout="constrained", squeeze=False)
     for legend, tree, colour in coloured(trees):
-        draws = [draws_of(tree, "posterior", label)[0] for label in labels]
+        draws = [draws_of(tree, "posterior", one)[0] for one in parts]
         correlation = np.atleast_2d(np.corrcoef(draws))
         for row, column in np.ndindex(size, size):
             axis = axes[row, column]
             if row == column:
-                _density(axis, draws[row], draws_of(tree, "posterior", labels[row])[1], colour, legend)
+                _density(axis, draws[row], draws_of(tree, "posterior", parts[row])[1], colour, legend)
             elif row > column:
                 some = slice(None, None, max(1, len(draws[row]) // MOST_DOTS))
                 dots = {"markersize": 2, "alpha": 0.25, "rasterized": True}
@@ -71,35 +72,32 @@ def pairs(results: Results, asked: Asked) -> Any:
             else:
                 _write(axis, f"{correlation[row, column]:+.2f}", colour, list(trees).index(legend), len(trees))
     for row, column in np.ndindex(size, size):
-        _trim(axes[row, column], labels, row, column, size)
-        _mark(axes[row, column], row, column, [true_value(asked, label) for label in labels])
+        _trim(axes[row, column], [str(one) for one in parts], row, column, size)
+        _mark(axes[row, column], row, column, [true_value(asked, one) for one in parts])
     if len(trees) > 1:
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure
 
 
-def draws_of(tree: Any, group: str, label: str) -> tuple[np.ndarray, dict[str, float]]:
+def draws_of(tree: Any, group: str, one: Component) -> tuple[np.ndarray, dict[str, float]]:
     """Return all draws of a component, and the bounds of its parameter."""
-    name, _, place = label.partition("[")
-    variable = group_of(tree, group)[name]
+    variable = group_of(tree, group)[one.name]
     values = np.asarray(variable, float)
-    values = values.reshape(-1, *values.shape[2:])
-    index = tuple(int(number) for number in place.rstrip("]").split(",")) if place else ()
-    return values[:, *index], bounds_of(variable)
+    return values[:, :, *one.place].reshape(-1), bounds_of(variable)
 
 
 def _density(axis: Any, draws: np.ndarray, bounds: Mapping[str, float], colour: str, label: str) -> None:
     """Draw a smooth density; at a bound the kernel is folded back, so that no mass is drawn outside."""
     low, high = np.quantile(draws, [WIDE, 1 - WIDE])
     margin = 0.15 * (high - low)
-    grid = np.linspace(max(low - margin, bounds["lower"]), min(high + margin, bounds["upper"]), NUM_GRID)
+    points = np.linspace(max(low - margin, bounds["lower"]), min(high + margin, bounds["upper"]), NUM_POINTS)
     kernel = gaussian_kde(draws)
-    values = kernel(grid)
+    values = kernel(points)
     for bound in bounds.values():
         if np.isfinite(bound):
-            values = values + kernel(2 * bound - grid)
-    axis.plot(grid, values, color=colour, linewidth=1.5, label=label)
-    axis.fill_between(grid, values, color=colour, alpha=0.15, linewidth=0)
+            values = values + kernel(2 * bound - points)
+    axis.plot(points, values, color=colour, linewidth=1.5, label=label)
+    axis.fill_between(points, values, color=colour, alpha=0.15, linewidth=0)
 
 
 def _write(axis: Any, text: str, colour: str, place: int, num: int) -> None:

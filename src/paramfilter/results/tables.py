@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from paramfilter.components import Component, components_of
 from paramfilter.extras import extra
 from paramfilter.results.bands import band
 from paramfilter.results.tree import MOMENTS
@@ -37,10 +38,11 @@ def columns_of(tree: Any) -> dict[str, np.ndarray]:
     columns: dict[str, np.ndarray] = {"time": _fine_enough(tree["filtered"]["time"].to_numpy())}
     for group in ("filtered", "filtered_state"):
         for name, variable in tree[group].data_vars.items():
-            for label, mean, sd in components(str(name), variable):
+            for one in components_of(str(name), variable.shape[2:]):
+                mean, sd = moments_of(variable, one)
                 low, high = band(mean, sd, LEVEL, **bounds_of(variable))
                 ends = {f"q{50 - 50 * LEVEL:02.0f}": low, f"q{50 + 50 * LEVEL:02.0f}": high}
-                columns |= {f"{label}_{part}": column for part, column in {"mean": mean, "sd": sd, **ends}.items()}
+                columns |= {f"{one}_{part}": column for part, column in {"mean": mean, "sd": sd, **ends}.items()}
     return columns | {name: tree["filter_stats"][name].to_numpy() for name in STATS}
 
 
@@ -50,13 +52,10 @@ def _fine_enough(times: np.ndarray) -> np.ndarray:
     return times.astype("datetime64[ms]") if is_coarse else times
 
 
-def components(name: str, variable: Any) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Return name, mean and sd over time of each component of a filtered variable."""
-    mean, sd = (np.asarray(variable.sel(moment=moment)) for moment in MOMENTS)
-    shape = mean.shape[1:]
-    if not shape:
-        return [(name, mean, sd)]
-    return [(f"{name}[{','.join(map(str, place))}]", mean[:, *place], sd[:, *place]) for place in np.ndindex(shape)]
+def moments_of(variable: Any, one: Component) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and sd over time of a component of a filtered variable."""
+    mean, sd = (np.asarray(variable.sel(moment=moment))[:, *one.place] for moment in MOMENTS)
+    return mean, sd
 
 
 def bounds_of(variable: Any) -> dict[str, float]:

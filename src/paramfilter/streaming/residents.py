@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from paramfilter.components import components_of
 from paramfilter.errors import DataError
 from paramfilter.filters import FilterState, ParticleFilter
 from paramfilter.fleet import blocks
@@ -263,11 +264,7 @@ def _components(filter: ParticleFilter) -> list[str]:
     """Name each number of theta."""
     state = jax.eval_shape(filter.init, jax.random.key(0), filter.model.example_inputs)
     mean = jax.eval_shape(functools.partial(blocks.mixture_moments, filter), state).mean
-    return [
-        name + (f"[{','.join(map(str, place))}]" if place else "")
-        for name, leaf in mean.items()
-        for place in np.ndindex(leaf.shape)
-    ]
+    return [str(one) for name, leaf in mean.items() for one in components_of(name, leaf.shape)]
 
 
 def _shape(tree: Any, what: str) -> tuple[int, ...]:
