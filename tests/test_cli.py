@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from typer.testing import CliRunner
 
 import paramfilter as pf
 from paramfilter import cli
+from paramfilter.cli import learning
 from paramfilter.cli.commands import app
 from paramfilter.cli.matching import Matching
 from paramfilter.cli.models_by_name import model_named
 from paramfilter.cli.rows import rows_of_lines
+from paramfilter.running import record
 
 LEARN = ["--filter", "sir", "--particles", "50"]
 """The filter that compiles fastest."""
@@ -26,7 +29,7 @@ def call(monkeypatch, capsys):
 
     def run(*words, stdin=""):
         monkeypatch.setattr(sys, "argv", ["paramfilter", *map(str, words)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin) if isinstance(stdin, str) else stdin)
         with pytest.raises(SystemExit) as end:
             cli.main()
             sys.exit(0)
@@ -67,6 +70,46 @@ def test_a_pipe_is_followed_line_by_line_and_ends_where_the_file_does(call, fold
     _, from_file, _ = call("run", "sin", folder / "data.csv", "--json", *LEARN)
     assert last == json.loads(from_file)
     assert lines[-1]["mean"]["theta"] == pytest.approx(last["posterior"]["theta"]["mean"], rel=1e-5)
+
+
+def test_an_endless_pipe_fills_no_memory(call, folder, monkeypatch):
+    made, most = [], 0
+
+    def watched(*args):
+        nonlocal most
+        history = record(*args)
+        made.append(weakref.ref(history))
+        most = max(most, sum(one() is not None for one in made))
+        return history
+
+    monkeypatch.setattr(learning, "record", watched)
+    call("run", "sin", "--json", *LEARN, stdin=(folder / "data.csv").read_text())
+    assert len(made) == 60 and most <= 2  # the latest, and the one before it
+    call("run", "sin", *LEARN, stdin=(folder / "data.csv").read_text())
+    assert len(made) == 60  # nobody asked for what it would tell
+
+
+def test_a_pipe_that_is_interrupted_keeps_what_was_learned(call, folder, tmp_path):
+    head = (folder / "data.csv").read_text().splitlines()[:31]
+
+    def interrupted():
+        yield from head
+        raise KeyboardInterrupt
+
+    code, _, said = call("run", "sin", "--out", tmp_path / "part.nc", *LEARN, stdin=interrupted())
+    assert code == 0, said
+    assert pf.open_result(tmp_path / "part.nc").attrs["num_observations"] == 30
+    assert np.array_equal(pf.open_result(tmp_path / "part.nc")["observed_data"]["y"], np.float64(head[1:]))
+
+
+def test_an_interrupt_before_the_first_row_ends_with_a_sentence(call, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pf.ParticleFilter, "step", interrupt)
+    code, out, said = call("run", "sin", *LEARN, stdin="0.5\n")
+    assert (code, out) == (cli.FAILED, "")
+    assert said == "paramfilter: stopped before the first row was taken in, so there is nothing to show or to write.\n"
 
 
 def test_a_stream_goes_on_where_it_was_saved(call, folder, tmp_path):

@@ -21,6 +21,7 @@ from paramfilter.diagnostics import explain
 from paramfilter.errors import DataError, ModelError
 from paramfilter.filters import FilterState, ParticleFilter, StepInfo
 from paramfilter.model import StateSpaceModel
+from paramfilter.observations import Observations
 from paramfilter.results import save_result, to_datatree
 from paramfilter.running import History, join, record, run
 
@@ -80,14 +81,15 @@ def learn(model: StateSpaceModel, settings: Settings) -> None:
     filter = make_filter(model, settings.filter, settings.num_particles)
     state = _first_state(filter, matching, first, settings)
     if settings.source == STANDARD_INPUT:
-        state, history, data = _follow(filter, state, rows, matching, settings)
+        state, kept = _follow(filter, state, rows, matching, settings)
     else:
         data = matching.observations(columns_of_rows(rows))
         state, history = run(filter, state, data)
+        kept = (history, data)
     if settings.save is not None:
         checkpoint.save(settings.save, state)
-    if settings.out is not None:
-        save_result(settings.out, to_datatree(state, history, data))
+    if settings.out is not None and kept is not None:
+        save_result(settings.out, to_datatree(state, *kept))
     _report(filter, state, settings)
 
 
@@ -100,24 +102,34 @@ def _first_state(filter: ParticleFilter, matching: Matching, row: Row, settings:
 
 def _follow(
     filter: ParticleFilter, state: FilterState, rows: Iterator[Row], matching: Matching, settings: Settings
-) -> tuple[FilterState, History, Any]:
-    """Take in each row as it comes, and show what is known now."""
-    histories, seen, shown = [], [], 0.0
+) -> tuple[FilterState, tuple[History, Observations] | None]:
+    """Take in each row as it comes, and show what is known now.
+
+    A pipe may never end, so what has been seen is kept only if it is to be written in the end.
+    """
+    first_state, kept, shown = state, [], 0.0
+    is_kept = settings.out is not None
     is_shown = console.is_terminal and not settings.as_json
     with Live(console=console, transient=True, auto_refresh=False) if is_shown else nullcontext() as live:
         try:
             for row in rows:
                 state, info = filter.step(state, *matching.one(row))
-                histories.append(record(filter, state, info))
-                seen.append(row)
-                if settings.as_json:
-                    print_json(_line(state, histories[-1], info))
+                latest = record(filter, state, info) if is_kept or settings.as_json else None
+                if is_kept:
+                    kept.append((latest, row))
+                if settings.as_json and latest is not None:
+                    print_json(_line(state, latest, info))
                 elif live is not None and time.monotonic() - shown > SECONDS_BETWEEN_LINES:
                     shown = time.monotonic()
                     live.update(table_of(summary_of(filter.posterior(state)), _heading(filter, state)), refresh=True)
         except KeyboardInterrupt:  # how one ends a stream; what was learned is kept
             pass
-    return state, join(*histories), matching.observations(columns_of_rows(seen))
+    if state is first_state:
+        raise DataError("stopped before the first row was taken in, so there is nothing to show or to write.")
+    if not is_kept:
+        return state, None
+    histories, seen = zip(*kept, strict=True)
+    return state, (join(*histories), matching.observations(columns_of_rows(seen)))
 
 
 def _line(state: FilterState, latest: History, info: StepInfo) -> dict[str, Any]:
