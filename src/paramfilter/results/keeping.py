@@ -16,7 +16,6 @@ NETCDF, ZARR = ".nc", ".zarr"
 def save_result(path: str | os.PathLike, tree: Any) -> None:
     """Write a result: to one file if the name ends in .nc, to a folder if it ends in .zarr."""
     if _kind(path) == NETCDF:
-        extra("h5py", EXTRA)
         tree.to_netcdf(path, engine=_engine())
     else:
         extra("zarr", "zarr")
