@@ -142,9 +142,11 @@ def test_doctor_finds_this_machine_in_order(call):
     assert found["versions"]["jax"] == __import__("jax").__version__
 
 
-def test_bench_counts_steps(call):
-    code, out, _ = call("bench", "sin", "--steps", "20", "--series", "2", "--json", *LEARN)
-    assert code == 0 and json.loads(out)["steps a second"] > 0
+@pytest.mark.parametrize("model", ["sin", "rainfall_runoff"])  # the second reads inputs
+def test_bench_counts_steps(call, model):
+    code, out, said = call("bench", model, "--steps", "20", "--series", "2", "--json", *LEARN)
+    assert code == 0, said
+    assert json.loads(out)["steps a second"] > 0
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,13 @@ import time
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from paramfilter.compiler_canary import KERNELS, wrong_rows
 from paramfilter.filters import ParticleFilter
 from paramfilter.fleet import Fleet
-from paramfilter.model import simulate
 from paramfilter.running import run
+from paramfilter.types import Inputs, Observation
 
 NEEDED = ("jax", "jaxlib", "numpy", "numpyro", "scipy", "safetensors")
 EXTRAS = ("xarray", "h5py", "matplotlib", "narwhals", "pandas", "polars", "pyarrow", "arviz", "blackjax", "ray", "zarr")
@@ -48,24 +49,30 @@ def wrong_kernels() -> list[str]:
     ]
 
 
-def speed_of(filter: ParticleFilter, theta: dict[str, Any], num_steps: int, num_series: int) -> dict[str, float]:
-    """Return how long compiling and stepping take: one filter over a series, and a fleet of small ones."""
-    _, ys = simulate(jax.random.key(0), filter.model, theta, num_steps)
-    begin = lambda: filter.init(jax.random.key(1))
-    first = _seconds(lambda: run(filter, begin(), ys, progress=False))
-    second = _seconds(lambda: run(filter, begin(), ys, progress=False))
+def speed_of(filter: ParticleFilter, ys: Observation, inputs: Inputs, num_series: int) -> dict[str, float]:
+    """Return how long compiling and stepping take: one filter over a series, and a fleet of small ones.
+
+    Args:
+        filter: The filter.
+        ys: Observations with a leading time axis.
+        inputs: Inputs with the same leading axis, or None.
+        num_series: Filters in the fleet.
+    """
+    num_steps = len(jax.tree.leaves(ys)[0])
+    y_first, first = jax.tree.map(lambda leaf: leaf[0], (ys, inputs))
+    begin = lambda: filter.init(jax.random.key(1), first)
+    first_run = _seconds(lambda: run(filter, begin(), ys, inputs, progress=False))
+    second_run = _seconds(lambda: run(filter, begin(), ys, inputs, progress=False))
     fleet = Fleet(filter)
-    state = fleet.init(jax.random.key(2), range(num_series))
-    many = jax.numpy.broadcast_to(ys[0], (num_series, *ys[0].shape))
-    state, _ = jax.block_until_ready(fleet.step(state, many))
-    began = time.perf_counter()
-    jax.block_until_ready(fleet.step(state, many))
-    fleet_seconds = time.perf_counter() - began
+    many, many_inputs = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_series, *leaf.shape)), (y_first, first))
+    state = fleet.init(jax.random.key(2), range(num_series), many_inputs)
+    state, _ = jax.block_until_ready(fleet.step(state, many, inputs=many_inputs))
+    in_fleet = _seconds(lambda: fleet.step(state, many, inputs=many_inputs))
     return {
-        "compile and first run, s": first,
-        "a step, ms": 1e3 * second / num_steps,
-        "steps a second": num_steps / second,
-        "fleet: series-steps a second": num_series / fleet_seconds,
+        "compile and first run, s": first_run,
+        "a step, ms": 1e3 * second_run / num_steps,
+        "steps a second": num_steps / second_run,
+        "fleet: series-steps a second": num_series / in_fleet,
     }
 
 

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import jax
 import numpy as np
 import typer
 
@@ -20,7 +19,6 @@ from paramfilter.cli.models_by_name import model_named
 from paramfilter.cli.printing import aside, choices_aside, console, print_json, table_of
 from paramfilter.cli.rows import STANDARD_INPUT
 from paramfilter.errors import DataError
-from paramfilter.model import simulate as draw
 from paramfilter.results import open_result, record_of
 from paramfilter.results.tree import named
 from paramfilter.separability import analyse as look_at
@@ -78,11 +76,7 @@ def simulate(
     out: Annotated[Path | None, typer.Option(help="Write CSV here instead of to standard output.")] = None,
 ) -> None:
     """Draw observations from a model, as CSV that `run` reads."""
-    found = model_named(model)
-    truth = (found.truth or {}) | _values(theta)
-    inputs = found.inputs(steps)
-    first = jax.tree.map(lambda leaf: leaf[0], inputs)
-    xs, ys = draw(jax.random.key(seed), found.model, truth, steps, inputs, first)
+    xs, ys, inputs = model_named(model).simulated(seed, _values(theta), steps)
     columns = _columns(inputs, "input") | _columns(ys, "y") | (_columns(xs, "x") if states else {})
     with out.open("w", newline="") if out is not None else sys.stdout as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -161,7 +155,8 @@ def bench(
 ) -> None:
     """Measure compiling, stepping and a small fleet on this machine."""
     found = model_named(model)
-    figures = checkup.speed_of(make_filter(found.model, filter, particles), found.truth or {}, steps, series)
+    _, ys, inputs = found.simulated(0, {}, steps)
+    figures = checkup.speed_of(make_filter(found.model, filter, particles), ys, inputs, series)
     if as_json:
         print_json(figures)
     else:

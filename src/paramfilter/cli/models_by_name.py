@@ -11,13 +11,14 @@ from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from paramfilter import models
 from paramfilter.arguments import kind_of
 from paramfilter.errors import ModelError
-from paramfilter.model import StateSpaceModel
-from paramfilter.types import Inputs
+from paramfilter.model import StateSpaceModel, simulate
+from paramfilter.types import Inputs, Observation, State
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,19 @@ class NamedModel:
         if self.model.example_inputs is None:
             return None
         return self.model.inputs_at(jnp.arange(num_steps))
+
+    def simulated(self, seed: int, theta: dict[str, Any], num_steps: int) -> tuple[State, Observation, Inputs]:
+        """Draw states and observations, and return them with the inputs they were drawn with.
+
+        Args:
+            seed: Of the random key.
+            theta: Parameters, where they are not to be those of `truth`.
+            num_steps: How many.
+        """
+        inputs = self.inputs(num_steps)
+        first = jax.tree.map(lambda leaf: leaf[0], inputs)
+        truth = (self.truth or {}) | theta
+        return *simulate(jax.random.key(seed), self.model, truth, num_steps, inputs, first), inputs
 
 
 def model_named(name: str) -> NamedModel:
