@@ -17,7 +17,11 @@ from paramfilter.running import run
 from paramfilter.types import Inputs, Observation
 
 NEEDED = ("jax", "jaxlib", "numpy", "numpyro", "scipy", "safetensors")
-EXTRAS = ("xarray", "h5py", "matplotlib", "narwhals", "pandas", "polars", "pyarrow", "arviz", "blackjax", "ray", "zarr")
+EXTRAS = (
+    *("xarray", "h5netcdf", "h5py", "zarr", "matplotlib", "arviz"),
+    *("narwhals", "pandas", "polars", "pyarrow", "ray", "blackjax"),
+    *("lmdb", "nats-py", "confluent-kafka", "starlette", "uvicorn"),
+)
 
 CANARY_DIMENSIONS = (3, 5)
 """Where a wrong compiler was wrong; the tests try all."""

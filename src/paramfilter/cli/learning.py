@@ -13,20 +13,20 @@ from typing import Any
 import jax
 from rich.live import Live
 
-from paramfilter import checkpoint, filters
+from paramfilter import checkpoint
 from paramfilter.cli.matching import Matching
 from paramfilter.cli.printing import aside, choices_aside, console, print_json, summary_of, table_of
 from paramfilter.cli.rows import STANDARD_INPUT, Row, columns_of_rows, rows_of
 from paramfilter.diagnostics import explain
 from paramfilter.errors import DataError, ModelError
-from paramfilter.filters import FilterState, ParticleFilter, StepInfo
+from paramfilter.filters import PRESETS, FilterState, ParticleFilter, StepInfo
 from paramfilter.model import StateSpaceModel
 from paramfilter.observations import Observations
 from paramfilter.results import save_result, to_datatree
 from paramfilter.running import History, join, record, run
 
-FILTERS = {name.removesuffix("_filter"): name for name in filters.__all__ if name.endswith("_filter")}
-"""The names of the presets, as the command line takes them."""
+FILTERS = {name.removesuffix("_filter"): make for name, make in PRESETS.items()}
+"""The presets by the names that the command line takes."""
 
 SECONDS_BETWEEN_LINES = 0.2
 
@@ -67,7 +67,7 @@ def make_filter(model: StateSpaceModel, name: str, num_particles: int) -> Partic
     if name not in FILTERS:
         raise ModelError(f"there is no filter {name!r}; choose one of {', '.join(FILTERS)}.")
     with choices_aside():
-        return getattr(filters, FILTERS[name])(model, num_particles)
+        return FILTERS[name](model, num_particles)
 
 
 def learn(model: StateSpaceModel, settings: Settings) -> None:

@@ -6,6 +6,7 @@ from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments, pooled
 from paramfilter.filters.presets import (
+    PRESETS,
     assumed_parameter_filter,
     choose_belief,
     extended_parameter_filter,
@@ -18,6 +19,7 @@ from paramfilter.filters.state import FilterState, StepInfo
 
 __all__ = [
     "FilterState",
+    "PRESETS",
     "ParticleFilter",
     "Posterior",
     "SkipOutliers",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 
 from paramfilter.beliefs import (
@@ -145,6 +147,20 @@ def assumed_parameter_filter(
 ) -> ParticleFilter:
     """Make the assumed parameter filter: moment-matched Gaussian beliefs, quick and rough."""
     return ParticleFilter(model, num_particles, MomentMatched(), proposal, resampling)
+
+
+PRESETS: dict[str, Callable[..., ParticleFilter]] = {
+    preset.__name__: preset
+    for preset in (
+        extended_parameter_filter,
+        storvik_filter,
+        assumed_parameter_filter,
+        liu_west_filter,
+        nested_particle_filter,
+        sir_filter,
+    )
+}
+"""By name, for those who take a name from a command line or a file."""
 
 
 def choose_belief(model: StateSpaceModel) -> tuple[Belief, str]:

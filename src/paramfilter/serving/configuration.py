@@ -44,9 +44,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from paramfilter import filters, models
+from paramfilter import models
 from paramfilter.errors import DataError
-from paramfilter.filters import ParticleFilter
+from paramfilter.filters import PRESETS
 from paramfilter.model import StateSpaceModel
 from paramfilter.streaming import FileLog, FleetResidents, Log, Pace, PipeLog, Rules, Sink, Store, Worker
 from paramfilter.streaming.jetstream import JetStreamLog, JetStreamSink
@@ -54,15 +54,6 @@ from paramfilter.streaming.kafka import KafkaLog, KafkaSink
 
 GROUP = "paramfilter.models"
 """The group of entry points under which other packages install models."""
-
-ALGORITHMS: dict[str, Callable[[StateSpaceModel, int], ParticleFilter]] = {
-    "assumed_parameter_filter": filters.assumed_parameter_filter,
-    "extended_parameter_filter": filters.extended_parameter_filter,
-    "liu_west_filter": filters.liu_west_filter,
-    "nested_particle_filter": filters.nested_particle_filter,
-    "sir_filter": filters.sir_filter,
-    "storvik_filter": filters.storvik_filter,
-}
 
 LOGS: dict[str, Callable[..., Log]] = {
     "jetstream": JetStreamLog,
@@ -139,7 +130,7 @@ class Configuration:
 
     def _filter_options(self) -> dict[str, Any]:
         options = dict(self.filter)
-        algorithm = _named(ALGORITHMS, "algorithm", options.pop("algorithm", "extended_parameter_filter"))
+        algorithm = _named(PRESETS, "algorithm", options.pop("algorithm", "extended_parameter_filter"))
         num_particles = options.pop("particles", 256)
         return {**options, "filter": algorithm(_model(self.model), num_particles)}
 
