@@ -1,14 +1,33 @@
 """What the presets choose."""
 
+import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
 from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation
-from paramfilter.filters.presets import choose_belief
+from paramfilter.filters.presets import PRESETS, choose_belief
 from paramfilter.proposals import has_jumps
 from paramfilter.separability.analyse import analyse
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_takes_the_options_of_the_loop(name):
+    chosen = {"resampling": pf.resampling.Stratified(), "num_islands": 2, "outliers": pf.SkipOutliers()}
+    filter = PRESETS[name](pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5)), 8, num_ancestors=1, **chosen)
+    assert {option: getattr(filter, option) for option in chosen} == chosen
+    assert filter.num_ancestors == 1
+
+
+@pytest.mark.parametrize("name", ["storvik_filter", "nested_particle_filter"])
+def test_a_preset_on_islands_skips_an_outlier(name):
+    model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5))
+    filter = PRESETS[name](model, 8, num_islands=2, outliers=pf.SkipOutliers())
+    state, ordinary = filter.step(filter.init(jax.random.key(0)), 0.5)
+    _, wild = filter.step(state, 1e4)
+    assert not ordinary.outcome & pf.Outcome.OUTLIER_SKIPPED
+    assert wild.outcome & pf.Outcome.OUTLIER_SKIPPED
 
 
 @pytest.mark.parametrize(("num_particles", "num_islands"), [(396, 1), (400, 4)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypedDict, Unpack
 
 import jax.numpy as jnp
 
@@ -40,15 +41,27 @@ FEWEST_ON_AN_ISLAND = 100
 (docs/decisions/0013-proposals-and-islands.md)."""
 
 
+class Options(TypedDict, total=False):
+    """What every preset takes by name; what is left out is as in `ParticleFilter`, which says what each means."""
+
+    resampling: Resampling
+    num_islands: int
+    outliers: SkipOutliers | None
+    num_ancestors: int | None
+
+
 def sir_filter(
-    model: StateSpaceModel,
-    num_particles: int,
-    *,
-    proposal: Proposal = Bootstrap(),
-    resampling: Resampling = Systematic(),
+    model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
 ) -> ParticleFilter:
-    """Make the plain particle filter on (x, theta), a yardstick: theta is never moved, so it collapses."""
-    return ParticleFilter(model, num_particles, PointMass(), proposal, resampling)
+    """Make the plain particle filter on (x, theta), a yardstick: theta is never moved, so it collapses.
+
+    Args:
+        model: The model.
+        num_particles: N.
+        proposal: How particles move.
+        options: Of the loop: `resampling`, `num_islands`, `outliers` and `num_ancestors`, as in `ParticleFilter`.
+    """
+    return ParticleFilter(model, num_particles, PointMass(), proposal, **options)
 
 
 def liu_west_filter(
@@ -57,21 +70,24 @@ def liu_west_filter(
     *,
     discount: float = 0.98,
     proposal: Proposal = Bootstrap(),
-    resampling: Resampling = Systematic(),
+    **options: Unpack[Options],
 ) -> ParticleFilter:
     """Make the filter of Liu and West, a yardstick: values of theta move by a kernel that keeps mean and covariance.
 
     The most widely shipped method, and known to fail slowly: see `beliefs.ShrinkingKernel`.
+
+    Args:
+        model: The model.
+        num_particles: N.
+        discount: How much of each value is kept at a step; see `beliefs.ShrinkingKernel`.
+        proposal: How particles move.
+        options: Of the loop, as in `sir_filter`.
     """
-    return ParticleFilter(model, num_particles, ShrinkingKernel(discount), proposal, resampling)
+    return ParticleFilter(model, num_particles, ShrinkingKernel(discount), proposal, **options)
 
 
 def nested_particle_filter(
-    model: StateSpaceModel,
-    num_particles: int,
-    *,
-    num_states: int | None = None,
-    resampling: Resampling = Systematic(),
+    model: StateSpaceModel, num_particles: int, *, num_states: int | None = None, **options: Unpack[Options]
 ) -> ParticleFilter:
     """Make the nested particle filter, a yardstick: each value of theta has a particle filter of its own.
 
@@ -79,22 +95,25 @@ def nested_particle_filter(
         model: The model.
         num_particles: N values of theta, each of which moves by noise of N^-3/4 prior sds at every step.
         num_states: M states for each of them; None for as many as there are values.
-        resampling: When and how particles are resampled.
+        options: Of the loop, as in `sir_filter`.
     """
     num_particles = require_model_and_size(model, num_particles)
     crowd = crowd_of(model, num_particles if num_states is None else num_states)
-    return ParticleFilter(crowd, num_particles, Jitter(num_particles**-0.75), CrowdMove(), resampling)
+    return ParticleFilter(crowd, num_particles, Jitter(num_particles**-0.75), CrowdMove(), **options)
 
 
 def storvik_filter(
-    model: StateSpaceModel,
-    num_particles: int,
-    *,
-    proposal: Proposal = Bootstrap(),
-    resampling: Resampling = Systematic(),
+    model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
 ) -> ParticleFilter:
-    """Make Storvik's filter: exact conjugate beliefs, for Gaussian models linear in their parameters."""
-    return ParticleFilter(model, num_particles, Conjugate(), proposal, resampling)
+    """Make Storvik's filter: exact conjugate beliefs, for Gaussian models linear in their parameters.
+
+    Args:
+        model: The model.
+        num_particles: N.
+        proposal: How particles move.
+        options: Of the loop, as in `sir_filter`.
+    """
+    return ParticleFilter(model, num_particles, Conjugate(), proposal, **options)
 
 
 def extended_parameter_filter(
@@ -139,14 +158,17 @@ def extended_parameter_filter(
 
 
 def assumed_parameter_filter(
-    model: StateSpaceModel,
-    num_particles: int,
-    *,
-    proposal: Proposal = Bootstrap(),
-    resampling: Resampling = Systematic(),
+    model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
 ) -> ParticleFilter:
-    """Make the assumed parameter filter: moment-matched Gaussian beliefs, quick and rough."""
-    return ParticleFilter(model, num_particles, MomentMatched(), proposal, resampling)
+    """Make the assumed parameter filter: moment-matched Gaussian beliefs, quick and rough.
+
+    Args:
+        model: The model.
+        num_particles: N.
+        proposal: How particles move.
+        options: Of the loop, as in `sir_filter`.
+    """
+    return ParticleFilter(model, num_particles, MomentMatched(), proposal, **options)
 
 
 PRESETS: dict[str, Callable[..., ParticleFilter]] = {
