@@ -17,6 +17,15 @@ def test_spread_has_the_weighted_mean_and_covariance(float64):
     np.testing.assert_allclose(found.factor @ found.factor.T, covariance, rtol=1e-12)
 
 
+def test_points_on_a_line_have_a_spread_in_float32():
+    along = jnp.array([0.037, 0.013, 0.578], jnp.float32)
+    for seed in range(20):
+        z = jnp.array([0.697, -0.140, -0.348]) + jax.random.normal(jax.random.key(seed), (40, 1)) * along
+        spread = spread_of(z, jnp.zeros(40), np.full(3, 1e-6))
+        assert jnp.all(jnp.isfinite(spread.factor)), seed
+        np.testing.assert_allclose(spread.covariance, np.cov(z.T, bias=True), rtol=1e-3)
+
+
 def test_blended_spread_is_that_of_the_mixture(float64):
     first = Spread(jnp.array([0.0, 1.0]), jnp.array([[1.0, 0.0], [0.5, 2.0]]))
     second = Spread(jnp.array([3.0, -1.0]), jnp.eye(2))

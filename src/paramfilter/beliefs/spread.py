@@ -13,6 +13,9 @@ from scipy.special import ndtri
 MIN_SPREAD = 1e-6
 """Floor of the particles' spread in units of the prior's, so that a collapsed population can still move."""
 
+ROUNDING = 100
+"""In units of the last place: well above what a sum over the particles loses."""
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Spread:
             return part.covariance + jnp.outer(part.mean - mean, part.mean - mean)
 
         covariance = memory * about_mean(self) + (1 - memory) * about_mean(other)
-        return Spread(mean, jnp.linalg.cholesky(covariance))
+        return Spread(mean, _factor(covariance))
 
 
 def spread_of(z: Float[Array, "particle param"], log_weights: Float[Array, " particle"], floor: np.ndarray) -> Spread:
@@ -51,8 +54,14 @@ def spread_of(z: Float[Array, "particle param"], log_weights: Float[Array, " par
     weights = jax.nn.softmax(log_weights)[:, None]
     mean = jnp.sum(weights * z, axis=0)
     centred = z - mean
-    factor = jnp.linalg.cholesky((weights * centred).T @ centred + jnp.diag(jnp.asarray(floor, z.dtype) ** 2))
-    return Spread(mean, factor)
+    return Spread(mean, _factor((weights * centred).T @ centred + jnp.diag(jnp.asarray(floor, z.dtype) ** 2)))
+
+
+def _factor(covariance: Float[Array, "param param"]) -> Float[Array, "param param"]:
+    """Return the Cholesky factor; where rounding has left none, as of points on a line, that of a little more."""
+    factor = jnp.linalg.cholesky(covariance)
+    more = ROUNDING * jnp.finfo(covariance.dtype).eps * jnp.diag(jnp.diag(covariance))
+    return jnp.where(jnp.all(jnp.isfinite(factor)), factor, jnp.linalg.cholesky(covariance + more))
 
 
 def quasi_random_normals(num_points: int, dimension: int) -> np.ndarray:
