@@ -80,6 +80,13 @@ def test_help_shows_the_one_signature(name):
     assert list(shown.parameters) == ["results", "names", "truth", "level", "title"]
 
 
+def test_the_fan_of_a_forecast_is_that_of_its_draws():
+    _, _, _, ahead = run()
+    median = pf.plots.forecast(tree()).axes[1].lines[1].get_ydata()
+    assert np.isfinite(median).all()
+    np.testing.assert_allclose(median, np.median(ahead.y, axis=0)[:, 1], rtol=1e-6)
+
+
 def test_missing_stretches_are_shaded():
     figure = pf.plots.state(tree())
     (shaded,) = figure.axes[0].collections[-1].get_paths()

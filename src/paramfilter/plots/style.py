@@ -49,6 +49,7 @@ LOOK = {
     "ytick.labelcolor": INK,
     "xtick.labelsize": 9,
     "ytick.labelsize": 9,
+    "date.converter": "concise",
     "legend.fontsize": 9,
     "legend.frameon": False,
     "figure.dpi": 110,
