@@ -42,7 +42,7 @@ def explained(part: str, function: Any) -> Callable[..., Any]:
         raise ModelError(
             f"{part} must be a function, got {kind_of(function)}. Write {part}={example}, with your own law."
         )
-    _require_arguments(call, example, function)
+    _require_arguments(part, call, example, function)
 
     @functools.wraps(function)
     def door(*arguments):
@@ -51,7 +51,7 @@ def explained(part: str, function: Any) -> Callable[..., Any]:
         except ParamfilterError:
             raise
         except Exception as error:
-            raise ModelError(_explanation(call, part, arguments, error)) from error
+            raise ModelError(_explanation(part, call, arguments, error)) from error
         leaves = jax.tree.leaves(law, is_leaf=distributions.is_distribution)
         if not leaves or not all(distributions.is_distribution(leaf) for leaf in leaves):
             raise ModelError(
@@ -64,8 +64,7 @@ def explained(part: str, function: Any) -> Callable[..., Any]:
     return door
 
 
-def _require_arguments(call: str, example: str, function: Callable) -> None:
-    part = call.partition("(")[0]
+def _require_arguments(part: str, call: str, example: str, function: Callable) -> None:
     try:
         signature = inspect.signature(function)
     except ValueError:  # some compiled functions do not tell
@@ -79,7 +78,7 @@ def _require_arguments(call: str, example: str, function: Callable) -> None:
         ) from error
 
 
-def _explanation(call: str, part: str, arguments: tuple[Any, ...], error: Exception) -> str:
+def _explanation(part: str, call: str, arguments: tuple[Any, ...], error: Exception) -> str:
     given = dict(zip(ARGUMENTS[part], arguments, strict=True))
     seen = ", ".join(f"{name} = {describe(value)}" for name, value in given.items())
     said = f"{type(error).__name__}: {str(error).partition('\n')[0]}".rstrip(".: ")
