@@ -62,6 +62,15 @@ class ThetaDraw:
     at_edge: Bool[Array, ""]
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Here:
+    """Where a Markov chain is, and the log density there: the next move need not ask for it again."""
+
+    z: Float[Array, " param"]
+    log_density: Float[Array, ""]
+
+
 @dataclass(frozen=True)
 class ThetaSampler(abc.ABC):
     """Draws theta for one particle. Exact samplers ignore `previous`; Markov chains start from it."""
@@ -71,3 +80,34 @@ class ThetaSampler(abc.ABC):
         self, key: KeyArray, log_density: LogDensity, previous: Float[Array, " param"], region: Region
     ) -> ThetaDraw:
         """Return a point drawn from the density, or moved by a kernel that leaves the density invariant."""
+
+
+class MarkovSampler(ThetaSampler):
+    """Moves the particle's previous theta by a kernel that leaves the density invariant."""
+
+    def draw(
+        self, key: KeyArray, log_density: LogDensity, previous: Float[Array, " param"], region: Region
+    ) -> ThetaDraw:
+        """Move `previous`; there is no window, and so no edge."""
+        moved = self.move(key, log_density, Here(previous, log_density(previous)), region)
+        return ThetaDraw(moved.z, at_edge=jnp.zeros((), bool))
+
+    @abc.abstractmethod
+    def move(self, key: KeyArray, log_density: LogDensity, here: Here, region: Region) -> Here:
+        """Return where the chain goes from here."""
+
+
+def metropolis(key: KeyArray, here: Here, proposal: Here, log_favour: float | Float[Array, ""] = 0.0) -> Here:
+    """Go to the proposal or stay, such that the density is left invariant.
+
+    Args:
+        key: Random key.
+        here: Where the chain is.
+        proposal: Where it might go.
+        log_favour: How much likelier the way back would be proposed than the way there, as a logarithm.
+    """
+    gain = proposal.log_density - here.log_density + log_favour
+    wins = jnp.log(jax.random.uniform(key, dtype=here.z.dtype)) < gain
+    # A start of density zero accepts any proposal of positive density; NaN never wins.
+    wins = jnp.where(jnp.isfinite(here.log_density), wins, proposal.log_density > -jnp.inf)
+    return jax.tree.map(lambda new, old: jnp.where(wins, new, old), proposal, here)

@@ -5,29 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from paramfilter.theta_samplers.base import LogDensity, Region, ThetaDraw, ThetaSampler
+from paramfilter.theta_samplers.base import Here, LogDensity, MarkovSampler, Region
 from paramfilter.types import KeyArray
 
 
 @dataclass(frozen=True)
-class Chain(ThetaSampler):
-    """Draws by several samplers in turn: `Chain((Independence(1), RandomWalk(1)))` jumps, and then explores.
+class Chain(MarkovSampler):
+    """Moves by several samplers in turn: `Chain((Independence(1), RandomWalk(1)))` jumps, and then explores.
 
     Args:
         samplers: The samplers; each starts from where the one before has ended.
     """
 
-    samplers: tuple[ThetaSampler, ...]
+    samplers: tuple[MarkovSampler, ...]
 
-    def draw(
-        self, key: KeyArray, log_density: LogDensity, previous: Float[Array, " param"], region: Region
-    ) -> ThetaDraw:
-        """Move `previous` by each sampler."""
-        drawn = ThetaDraw(previous, jnp.zeros((), bool))
+    def move(self, key: KeyArray, log_density: LogDensity, here: Here, region: Region) -> Here:
+        """Move by each sampler."""
         for index, sampler in enumerate(self.samplers):
-            moved = sampler.draw(jax.random.fold_in(key, index), log_density, drawn.z, region)
-            drawn = ThetaDraw(moved.z, drawn.at_edge | moved.at_edge)
-        return drawn
+            here = sampler.move(jax.random.fold_in(key, index), log_density, here, region)
+        return here

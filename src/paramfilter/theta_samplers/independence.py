@@ -11,16 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from paramfilter import student
-from paramfilter.theta_samplers.base import LogDensity, Region, ThetaDraw, ThetaSampler
+from paramfilter.theta_samplers.base import Here, LogDensity, MarkovSampler, Region, metropolis
 from paramfilter.types import KeyArray
 
 
 @dataclass(frozen=True)
-class Independence(ThetaSampler):
+class Independence(MarkovSampler):
     """Independence Metropolis moves, with a Student t of the region's mean and spread.
 
     Args:
@@ -29,23 +27,15 @@ class Independence(ThetaSampler):
 
     num_moves: int = 2
 
-    def draw(
-        self, key: KeyArray, log_density: LogDensity, previous: Float[Array, " param"], region: Region
-    ) -> ThetaDraw:
-        """Move `previous` by `num_moves` proposals from the fitted t."""
-        dimension = previous.shape[0]
+    def move(self, key: KeyArray, log_density: LogDensity, here: Here, region: Region) -> Here:
+        """Move by `num_moves` proposals from the fitted t."""
 
-        def move(current, move_key):
-            point, log_ratio = current
+        def one(here, move_key):
             key_proposal, key_accept = jax.random.split(move_key)
-            standard = student.draw(key_proposal, dimension, previous.dtype)
-            proposal = region.mean + region.spread @ standard
-            proposed = log_density(proposal) - student.log_density(standard)
-            wins = jnp.log(jax.random.uniform(key_accept, dtype=previous.dtype)) < proposed - log_ratio
-            wins = jnp.where(jnp.isfinite(log_ratio), wins, proposed > -jnp.inf)
-            return (jnp.where(wins, proposal, point), jnp.where(wins, proposed, log_ratio)), None
+            standard = student.draw(key_proposal, len(here.z), here.z.dtype)
+            z = region.mean + region.spread @ standard
+            way_back = student.log_density(region.whitener @ (here.z - region.mean))
+            favour = way_back - student.log_density(standard)
+            return metropolis(key_accept, here, Here(z, log_density(z)), favour), None
 
-        standard = region.whitener @ (previous - region.mean)
-        start = (previous, log_density(previous) - student.log_density(standard))
-        (point, _), _ = jax.lax.scan(move, start, jax.random.split(key, self.num_moves))
-        return ThetaDraw(point, at_edge=jnp.zeros((), bool))
+        return jax.lax.scan(one, here, jax.random.split(key, self.num_moves))[0]

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from paramfilter.theta_samplers.base import LogDensity, Region, ThetaDraw, ThetaSampler
+from paramfilter.theta_samplers.base import Here, LogDensity, MarkovSampler, Region, metropolis
 from paramfilter.types import KeyArray
 
 OPTIMAL_SCALE = 2.38
@@ -22,7 +21,7 @@ OPTIMAL_SCALE = 2.38
 
 
 @dataclass(frozen=True)
-class RandomWalk(ThetaSampler):
+class RandomWalk(MarkovSampler):
     """Metropolis steps from the particle's previous theta.
 
     Args:
@@ -31,22 +30,13 @@ class RandomWalk(ThetaSampler):
 
     num_moves: int = 1
 
-    def draw(
-        self, key: KeyArray, log_density: LogDensity, previous: Float[Array, " param"], region: Region
-    ) -> ThetaDraw:
-        """Move `previous` by `num_moves` Metropolis steps."""
-        step_factor = OPTIMAL_SCALE / jnp.sqrt(previous.shape[0]) * region.spread
+    def move(self, key: KeyArray, log_density: LogDensity, here: Here, region: Region) -> Here:
+        """Move by `num_moves` Metropolis steps."""
+        step_factor = OPTIMAL_SCALE / jnp.sqrt(len(here.z)) * region.spread
 
-        def move(current, move_key):
-            point, value = current
+        def one(here, move_key):
             key_step, key_accept = jax.random.split(move_key)
-            proposal = point + step_factor @ jax.random.normal(key_step, point.shape, point.dtype)
-            proposed = log_density(proposal)
-            # A start of density zero accepts any proposal of positive density; NaN never wins.
-            wins = jnp.log(jax.random.uniform(key_accept, dtype=point.dtype)) < proposed - value
-            wins = jnp.where(jnp.isfinite(value), wins, proposed > -jnp.inf)
-            return (jnp.where(wins, proposal, point), jnp.where(wins, proposed, value)), None
+            z = here.z + step_factor @ jax.random.normal(key_step, here.z.shape, here.z.dtype)
+            return metropolis(key_accept, here, Here(z, log_density(z))), None
 
-        start = (previous, log_density(previous))
-        (point, _), _ = jax.lax.scan(move, start, jax.random.split(key, self.num_moves))
-        return ThetaDraw(point, at_edge=jnp.zeros((), bool))
+        return jax.lax.scan(one, here, jax.random.split(key, self.num_moves))[0]

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from paramfilter.theta_samplers.base import LogDensity, Region, ThetaDraw, ThetaSampler
+from paramfilter.theta_samplers.base import Here, LogDensity, MarkovSampler, Region
 from paramfilter.types import KeyArray
 
 WIDTH = 3.0
@@ -22,7 +22,7 @@ WIDTH = 3.0
 
 
 @dataclass(frozen=True)
-class Slice(ThetaSampler):
+class Slice(MarkovSampler):
     """Slice-sampling moves from the particle's previous theta.
 
     Args:
@@ -35,43 +35,39 @@ class Slice(ThetaSampler):
     max_steps_out: int = 4
     max_shrinks: int = 12
 
-    def draw(
-        self, key: KeyArray, log_density: LogDensity, previous: Float[Array, " param"], region: Region
-    ) -> ThetaDraw:
-        """Move `previous` by `num_moves` slice-sampling moves."""
+    def move(self, key: KeyArray, log_density: LogDensity, here: Here, region: Region) -> Here:
+        """Move by `num_moves` slice-sampling moves."""
 
-        def move(point, move_key):
-            return self._move(move_key, log_density, point, region.spread), None
+        def one(here, move_key):
+            return self._move(move_key, log_density, here, region.spread), None
 
-        point, _ = jax.lax.scan(move, previous, jax.random.split(key, self.num_moves))
-        return ThetaDraw(point, at_edge=jnp.zeros((), bool))
+        return jax.lax.scan(one, here, jax.random.split(key, self.num_moves))[0]
 
-    def _move(self, key, log_density, point, spread):
+    def _move(self, key, log_density, here, spread) -> Here:
         key_level, key_direction, key_interval, key_split, key_shrink = jax.random.split(key, 5)
-        level = log_density(point) + jnp.log(jax.random.uniform(key_level, dtype=point.dtype))
+        dtype = here.z.dtype
+        level = here.log_density + jnp.log(jax.random.uniform(key_level, dtype=dtype))
         level = jnp.where(jnp.isnan(level), -jnp.inf, level)
-        standard = jax.random.normal(key_direction, point.shape, point.dtype)
+        standard = jax.random.normal(key_direction, here.z.shape, dtype)
         direction = spread @ (standard / jnp.linalg.norm(standard))
-
-        def is_inside(offset):
-            return log_density(point + offset * direction) > level
-
-        left, right = self._step_out(key_interval, key_split, is_inside, point.dtype)
+        height = lambda offset: log_density(here.z + offset * direction)
+        left, right = self._step_out(key_interval, key_split, lambda offset: height(offset) > level, dtype)
 
         def shrink(index, carry):
-            left, right, offset, is_found = carry
-            u = jax.random.uniform(jax.random.fold_in(key_shrink, index), dtype=point.dtype)
+            left, right, offset, found, is_found = carry
+            u = jax.random.uniform(jax.random.fold_in(key_shrink, index), dtype=dtype)
             trial = left + u * (right - left)
-            hit = is_inside(trial) & ~is_found
-            offset = jnp.where(hit, trial, offset)
+            value = height(trial)
+            hit = (value > level) & ~is_found
+            offset, found = jnp.where(hit, trial, offset), jnp.where(hit, value, found)
             is_found = is_found | hit
             left = jnp.where(~is_found & (trial < 0), trial, left)
             right = jnp.where(~is_found & (trial >= 0), trial, right)
-            return left, right, offset, is_found
+            return left, right, offset, found, is_found
 
-        start = (left, right, jnp.zeros((), point.dtype), jnp.zeros((), bool))
-        _, _, offset, _ = jax.lax.fori_loop(0, self.max_shrinks, shrink, start)
-        return point + offset * direction
+        start = (left, right, jnp.zeros((), dtype), here.log_density, jnp.zeros((), bool))
+        _, _, offset, found, _ = jax.lax.fori_loop(0, self.max_shrinks, shrink, start)
+        return Here(here.z + offset * direction, found)
 
     def _step_out(self, key_interval, key_split, is_inside, dtype) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Return an interval around 0 that reaches outside the slice where the limit allows."""
