@@ -7,6 +7,7 @@ import pytest
 import paramfilter as pf
 from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation
 from paramfilter.filters import choose_belief
+from paramfilter.separability.cross import cross_of_prior
 
 
 def test_the_blocks_of_a_model_are_found():
@@ -66,3 +67,8 @@ def test_the_choice_suits_the_model(model, belief):
 def test_the_choice_is_printed(capsys):
     pf.extended_parameter_filter(pf.models.sin(), 10)
     assert "Chebyshev(num_nodes=17)" in capsys.readouterr().out
+
+
+def test_a_model_is_decomposed_once_whoever_asks():
+    model = pf.models.linear_gaussian()
+    assert cross_of_prior(model) is cross_of_prior(model, None) is cross_of_prior(model, num_pivots=None)

@@ -52,6 +52,7 @@ from paramfilter.separability.cross import (
     PriorCross,
     choose_pivots,
     cross_of_prior,
+    log_densities,
 )
 from paramfilter.separability.dependence import ThetaFactors
 from paramfilter.theta_samplers import Chain, Independence, RandomWalk, Region, ThetaSampler
@@ -146,6 +147,7 @@ class CrossShared:
             alive, and their spread says nothing.
         fit: Turns a statistic into a Gaussian, around the present spread.
         reservoir: Data seen so far, a sample of fixed size.
+        check_weights: P at the check points.
     """
 
     table: CrossTable
@@ -153,6 +155,7 @@ class CrossShared:
     spread: Spread
     fit: QuadraticFit
     reservoir: Datum
+    check_weights: Float[Array, "check pivot"]
 
 
 @jax.tree_util.register_dataclass
@@ -190,7 +193,9 @@ class BoundCross(BoundBelief):
         table = jax.tree.map(cast, self.prior_cross.table)
         prior = Spread(*(cast(part) for part in self.prior_cross.spread))
         fit = self._quadratic_fit(table, prior, prior, self.start())
-        return CrossShared(table, prior, prior, fit, jax.tree.map(cast, self.prior_cross.data))
+        check_weights = jax.vmap(lambda point: self._weights(table, point))(self._check_points(prior))
+        reservoir = jax.tree.map(cast, self.prior_cross.data)
+        return CrossShared(table, prior, prior, fit, reservoir, check_weights)
 
     def absorb_initial(self, shared, statistic, x, inputs):
         if not self.factors.depends.initial:
@@ -199,16 +204,13 @@ class BoundCross(BoundBelief):
 
     def absorb(self, shared, statistic, datum):
         table = shared.table
-        log_likelihood = lambda z: self.factors.step(datum, z)
-        at_reference = log_likelihood(table.reference)
-        terms = jax.vmap(log_likelihood)(table.pivots) - at_reference
-        terms = jnp.where(jnp.isfinite(at_reference), jnp.where(jnp.isfinite(terms), terms, -IMPOSSIBLE), jnp.nan)
-
-        def miss(z):
-            value = jnp.dot(self._weights(table, z), terms) - (log_likelihood(z) - at_reference)
-            return jnp.where(jnp.isfinite(value), value, 0.0)  # an impossible check point has no weight anyway
-
-        misses = statistic.misses + jax.vmap(miss)(self._check_points(shared))
+        places = jnp.concatenate([table.reference[None], table.pivots, self._check_points(shared.chosen_for)])
+        log_likelihoods = jax.vmap(lambda z: self.factors.step(datum, z))(places)
+        terms, exact = jnp.split(log_likelihoods[1:] - log_likelihoods[0], [len(table.pivots)])
+        terms = jnp.where(jnp.isfinite(terms), terms, -IMPOSSIBLE)
+        terms = jnp.where(jnp.isfinite(log_likelihoods[0]), terms, jnp.nan)
+        missed = shared.check_weights @ terms - exact
+        misses = statistic.misses + jnp.where(jnp.isfinite(missed), missed, 0.0)  # one that is impossible has no weight
         return replace(statistic, values=statistic.values + terms, misses=misses - jnp.mean(misses))
 
     def faded(self, statistic, share):
@@ -249,7 +251,8 @@ class BoundCross(BoundBelief):
         return log_density(z) - log_normaliser
 
     def approximation_error(self, shared, statistic):
-        log_density = jax.vmap(self._log_density(shared, statistic))(self._check_points(shared))
+        log_density_given = self._log_density_given_weights(shared, statistic)
+        log_density = jax.vmap(log_density_given)(self._check_points(shared.chosen_for), shared.check_weights)
         # Check points sit on the population; where paths disagree, a belief is much narrower and may be near none of
         # them. An exactly separable model cannot have gone astray by that.
         return error_over_bulk(statistic.misses, log_density, must_be_near=self.prior_cross.exact_rank is None)
@@ -276,33 +279,40 @@ class BoundCross(BoundBelief):
         old, spread = shared.table, shared.spread
         caution = _caution(shared)
         candidates = jax.vmap(spread.from_standard)(jnp.asarray(self._candidates(caution), spread.mean.dtype))
+        old_weights = jax.vmap(lambda point: self._weights(old, point))(jnp.append(candidates, spread.mean[None], 0))
+        old_weights, at_mean = old_weights[:-1], old_weights[-1]
         # A new pivot must lie where the old interpolation is good: what it gets wrong there would stay in all beliefs.
-        old_weights = jax.vmap(lambda point: self._weights(old, point))(candidates)
         is_held = jnp.sum(jnp.abs(old_weights), axis=1) < caution.moderate_weights
         counts = is_held * jnp.where(jnp.arange(len(candidates)) < NUM_CANDIDATES // 2, 1.0, WIDER_COUNTS)
-        table = choose_pivots(self.factors, shared.reservoir, candidates, counts, spread.mean, self.prior_cross.size)
-        rows = jax.vmap(lambda point: self._weights(old, point))(table.pivots) - self._weights(old, spread.mean)
+        size = self.prior_cross.size
+        table, chosen = choose_pivots(self.factors, shared.reservoir, candidates, counts, spread.mean, size)
+        rows = old_weights[chosen] - at_mean
         rows = jnp.where(jnp.isfinite(rows), rows, 0.0)  # only where all candidates were bad, and have no weight
         values = statistics.values @ rows.T
-        renewed = replace(shared, table=table, chosen_for=spread)
-        places = self._check_points(shared)
-        before = jax.vmap(lambda point: self._weights(old, point))(places)
-        after = jax.vmap(lambda point: self._weights(table, point))(places)
-        changes = values @ after.T - statistics.values @ before.T
+        old_places, places = self._check_points(shared.chosen_for), self._check_points(spread)
+        weights = jax.vmap(lambda point: self._weights(table, point))(jnp.concatenate([old_places, places]))
+        at_old_places, check_weights = jnp.split(weights, 2)
+        changes = values @ at_old_places.T - statistics.values @ shared.check_weights.T
         changes = jnp.where(jnp.isfinite(changes), changes, 0.0)  # an old check point may be impossible by now
-        new_places = jax.vmap(shared.chosen_for.to_standard)(self._check_points(renewed))
-        misses = jax.vmap(lambda one: self._checks.carry(one, new_places))(statistics.misses + changes)
+        carried_to = jax.vmap(shared.chosen_for.to_standard)(places)
+        misses = jax.vmap(lambda one: self._checks.carry(one, carried_to))(statistics.misses + changes)
         bends = jax.vmap(lambda bend: bend.seen_from(shared.chosen_for, spread))(statistics.bend)
+        renewed = replace(shared, table=table, chosen_for=spread, check_weights=check_weights)
         return renewed, replace(statistics, values=values, bend=bends, misses=misses)
 
     def _weights(self, table: CrossTable, z: Float[Array, " param"]) -> Float[Array, " pivot"]:
         """Return P(theta), or NaN where theta is impossible."""
-        terms = jax.vmap(lambda datum: self.factors.step(datum, z) - self.factors.step(datum, table.reference))(
-            table.data
-        )
+        # Both are computed here, so that they are rounded alike: with the second kept from another kernel, an exactly
+        # separable model in float32 strayed by 3 nats in 500 steps, and by 0.5 without.
+        terms = log_densities(self.factors, table.data, z) - log_densities(self.factors, table.data, table.reference)
         return jnp.where(jnp.all(jnp.abs(terms) < IMPOSSIBLE), table.inverse @ terms, jnp.nan)
 
     def _log_density(self, shared: CrossShared, statistic: PivotSums):
+        given_weights = self._log_density_given_weights(shared, statistic)
+        return lambda z: given_weights(z, self._weights(shared.table, z))
+
+    def _log_density_given_weights(self, shared: CrossShared, statistic: PivotSums):
+        """Return the log density as a function of theta and P(theta)."""
         dtype, caution = shared.chosen_for.mean.dtype, _caution(shared)
         is_exact = self.prior_cross.exact_rank is not None
         is_bent = jnp.any(statistic.bend.curvature != 0)
@@ -310,8 +320,7 @@ class BoundCross(BoundBelief):
         reach += np.sqrt(self.model.parameters.dimension)
         prior = Spread(*(jnp.asarray(part, dtype) for part in self.prior_cross.spread))
 
-        def log_density(z):
-            weights = self._weights(shared.table, z)
+        def log_density(z, weights):
             value = self.model.parameters.log_prior(z) + jnp.dot(statistic.values, weights)
             value += statistic.bend.at(shared.chosen_for.to_standard(z))
             if statistic.beginning is not None:
@@ -347,8 +356,8 @@ class BoundCross(BoundBelief):
         nowhere = jnp.zeros_like(mean)
         return Region(nowhere, nowhere, mean, spread, whitener)
 
-    def _check_points(self, shared: CrossShared) -> Float[Array, "check param"]:
-        return jax.vmap(shared.chosen_for.from_standard)(jnp.asarray(self._checks.places, shared.chosen_for.mean.dtype))
+    def _check_points(self, chosen_for: Spread) -> Float[Array, "check param"]:
+        return jax.vmap(chosen_for.from_standard)(jnp.asarray(self._checks.places, chosen_for.mean.dtype))
 
     @cached_property
     def _checks(self) -> CheckPoints:

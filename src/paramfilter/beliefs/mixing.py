@@ -123,9 +123,10 @@ def project_mixture(
         second: Those of the other.
         num_values: How many of the numbers come first and are S; the others are an earlier quadratic.
     """
-    one, other = fit.standard_gaussian(first), fit.standard_gaussian(second)
+    both = jax.vmap(fit.standard_gaussian)(jnp.stack([first, second]))
+    one, other = (jax.tree.map(lambda leaf, which=which: leaf[which], both) for which in (0, 1))
     mixture = one.blended(other, 0.5)
-    share = _share_of_shape(one, other, mixture)
+    share = _share_of_shape(both, mixture)
     fitted = fit.standard_gaussian(fit.typical)
     right = points.moments(fit.typical, fitted)
     stretch = right.factor @ inverse_of_lower(cholesky(fitted.covariance))
@@ -138,9 +139,9 @@ def project_mixture(
     return share, Bend.of_gaussian(wanted).minus(fit.quadratic(shape))
 
 
-def _share_of_shape(one: Spread, other: Spread, mixture: Spread) -> Float[Array, ""]:
+def _share_of_shape(both: Spread, mixture: Spread) -> Float[Array, ""]:
     """Return kappa, with the product of the ratios along all directions for the ratio."""
-    average = 0.5 * (Bend.of_gaussian(one).curvature + Bend.of_gaussian(other).curvature)
-    log_root_det = lambda matrix: jnp.sum(jnp.log(jnp.diagonal(cholesky(matrix))))
-    log_ratio = -2 * (log_root_det(-average) + log_root_det(mixture.covariance))
+    average_precision = -jnp.mean(jax.vmap(Bend.of_gaussian)(both).curvature, axis=0)
+    factors = jax.vmap(cholesky)(jnp.stack([average_precision, mixture.covariance]))
+    log_ratio = -2 * jnp.sum(jnp.log(jnp.diagonal(factors, axis1=1, axis2=2)))
     return jnp.exp(SHAPE_POWER * jnp.minimum(log_ratio, 0.0))

@@ -23,7 +23,7 @@ True
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -65,6 +65,7 @@ MOSTLY = 0.95
 """Share of the data that must be possible under a pivot."""
 
 NUM_FRESH = 64
+MADE_ON, HELD_BACK = slice(NUM_DATA), slice(NUM_DATA, None)
 FAR = 2.5
 HELD = 1e-6
 """An exact decomposition must hold to this relative error on fresh data and thetas spread out by the factor before."""
@@ -164,29 +165,41 @@ class PriorCross:
         return 0.0 if self.exact_rank is not None else float(self.residuals[min(self.size, len(self.residuals) - 1)])
 
 
-@lru_cache(maxsize=16)  # models are compared by identity
 def cross_of_prior(model: StateSpaceModel, num_pivots: int | None = None) -> PriorCross:
-    """Decompose a model's log densities under its prior.
+    """Decompose a model's log densities under its prior, once for each model.
 
     Args:
         model: The model.
         num_pivots: K; None for the exact rank if there is one, else what leaves `TOLERANCE`, up to a limit.
     """
-    key_data, draws = jax.random.key(0), model.parameters.prior_draws
+    return _cross_of_prior(model, num_pivots)  # a cache takes an argument that is left out for another call
+
+
+@lru_cache(maxsize=16)  # models are compared by identity
+def _cross_of_prior(model: StateSpaceModel, num_pivots: int | None) -> PriorCross:
+    draws = model.parameters.prior_draws
     limit = num_pivots or (MAX_PIVOTS_FEW if draws.shape[1] <= FEW_PARAMETERS else MAX_PIVOTS_MANY)
     with jax.enable_x64(True):
         factors = ThetaFactors(model)
-        data = typical_data(key_data, model, NUM_DATA, draws[::-1])
+        simulated = typical_data(jax.random.key(0), model, NUM_DATA + NUM_FRESH, draws[::-1])
+        data, fresh = (jax.tree.map(lambda leaf, part=part: leaf[part], simulated) for part in (MADE_ON, HELD_BACK))
         reference = jnp.asarray(np.median(draws, axis=0))
         candidates, counts = _with_wider(jnp.asarray(draws[:NUM_DRAWS]), reference)
-        scaled = jax.jit(lambda: _scaled_matrix(factors, data, candidates, counts, reference).matrix)()
-        residuals = np.asarray(jax.jit(lambda a: greedy_columns(a, limit + 1))(scaled).residuals)
+
+        @jax.jit
+        def decompose(data, candidates, counts, reference):
+            scaled = _scaled_matrix(factors, data, candidates, counts, reference)
+            return scaled, greedy_columns(scaled.matrix, limit + 1)
+
+        scaled, greedy = decompose(data, candidates, counts, reference)
+        residuals = np.asarray(greedy.residuals)
         rank = int(np.sum(residuals > EXACT * residuals[0]))
         is_exact = rank <= limit
         wanted = rank if is_exact else int(np.clip(np.sum(residuals > TOLERANCE), 1, limit))
         size = num_pivots or max(wanted, 1)
-        table = jax.jit(lambda: choose_pivots(factors, data, candidates, counts, reference, size))()
-        is_exact = is_exact and size >= rank and _holds_elsewhere(factors, model, table, draws)
+        columns = np.asarray(greedy.columns)[:size]  # a longer choice begins like a shorter one
+        table = jax.jit(partial(_table, factors))(data, candidates, reference, scaled, columns)
+        is_exact = is_exact and size >= rank and _holds_elsewhere(factors, table, fresh, draws)
     spread = np.mean(draws, axis=0), np.linalg.cholesky(np.atleast_2d(np.cov(draws.T)))
     return PriorCross(table, data, spread, residuals, rank if is_exact else None)
 
@@ -199,18 +212,17 @@ def _with_wider(
     return jnp.concatenate([own, wider]), jnp.concatenate([jnp.ones(len(own)), jnp.full(len(wider), WIDER_COUNTS)])
 
 
-def _holds_elsewhere(factors: ThetaFactors, model: StateSpaceModel, table: CrossTable, draws: np.ndarray) -> bool:
+def _holds_elsewhere(factors: ThetaFactors, table: CrossTable, fresh: Datum, draws: np.ndarray) -> bool:
     """Tell whether a decomposition is exact for other data and for thetas far out, and not just where it was made."""
-    fresh = typical_data(jax.random.key(1), model, NUM_FRESH, draws)
     z = table.reference + FAR * (jnp.asarray(draws[-NUM_FRESH:]) - table.reference)
 
     @jax.jit
-    def both():
+    def both(table, fresh, z):
         at_pivots = log_density_matrix(factors, fresh, table.pivots, table.reference)
         weights = table.inverse @ log_density_matrix(factors, table.data, z, table.reference)
         return at_pivots @ weights, log_density_matrix(factors, fresh, z, table.reference)
 
-    found, exact = (np.asarray(part) for part in both())
+    found, exact = (np.asarray(part) for part in both(table, fresh, z))
     is_close = np.abs(found - exact) <= HELD * np.max(np.abs(exact), axis=0, initial=1.0)
     return bool(np.all(is_close | ~np.isfinite(exact)))
 
@@ -222,18 +234,23 @@ def choose_pivots(
     counts: Float[Array, " draw"],
     reference: Float[Array, " param"],
     num_pivots: int,
-) -> CrossTable:
-    """Choose pivots among candidate thetas and pivot data among data; `counts` says how much each candidate matters."""
+) -> tuple[CrossTable, Int[Array, " pivot"]]:
+    """Choose pivots among candidate thetas and pivot data among data; `counts` says how much each candidate matters.
+
+    Returns the decomposition, and which candidates its pivots were.
+    """
     scaled = _scaled_matrix(factors, data, candidates, counts, reference)
     columns = greedy_columns(scaled.matrix, num_pivots).columns
-    rows = greedy_columns(scaled.matrix[:, columns].T, num_pivots).columns
+    return _table(factors, data, candidates, reference, scaled, columns), columns
+
+
+def _table(factors: ThetaFactors, data: Datum, candidates, reference, scaled: _Scaled, columns) -> CrossTable:
+    """Choose as many pivot data as there are columns, and join both."""
+    rows = greedy_columns(scaled.matrix[:, columns].T, len(columns)).columns
     inverse = _inverse(scaled.matrix[rows][:, columns])
-    return CrossTable(
-        reference,
-        candidates[columns],
-        jax.tree.map(lambda leaf: leaf[rows], data),
-        scaled.columns[columns][:, None] * inverse * scaled.rows[rows],
-    )
+    chosen = jax.tree.map(lambda leaf: leaf[rows], data)
+    inverse = scaled.columns[columns][:, None] * inverse * scaled.rows[rows]
+    return CrossTable(reference, candidates[columns], chosen, inverse)
 
 
 def _inverse(square: Float[Array, "pivot pivot"]) -> Float[Array, "pivot pivot"]:
@@ -244,6 +261,7 @@ def _inverse(square: Float[Array, "pivot pivot"]) -> Float[Array, "pivot pivot"]
     return (right.T * jnp.where(sizes > cutoff, 1.0 / jnp.where(sizes > cutoff, sizes, 1.0), 0.0)) @ left.T
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Scaled:
     """The matrix times scales of its rows and columns."""
@@ -270,15 +288,19 @@ def _root_mean_square(matrix: Float[Array, "row draw"], axis: int) -> Float[Arra
     return jnp.sqrt(jnp.mean(matrix**2, axis=axis))
 
 
+def log_densities(factors: ThetaFactors, data: Datum, z: Float[Array, " param"]) -> Float[Array, " row"]:
+    """Return l(d_r, theta) for all data at one point."""
+    return jax.vmap(lambda datum: factors.step(datum, z))(data)
+
+
 def log_density_matrix(
     factors: ThetaFactors, data: Datum, z: Float[Array, "draw param"], reference: Float[Array, " param"]
 ) -> Float[Array, "row draw"]:
     """Return a(d_r, theta_j) for all data and all points."""
 
-    def row(datum):
-        return jax.vmap(lambda point: factors.step(datum, point))(z) - factors.step(datum, reference)
-
-    return jax.vmap(row)(data)
+    columns = jax.vmap(lambda point: log_densities(factors, data, point), out_axes=1)
+    matrix = columns(jnp.concatenate([reference[None], z]))
+    return matrix[:, 1:] - matrix[:, :1]
 
 
 def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameters: np.ndarray) -> Datum:
@@ -309,11 +331,15 @@ def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameter
         y = model.sample_observation(key_y, theta, x, inputs)
         return x, jax.tree.map(lambda leaf: leaf.astype(float), y)
 
-    z = jnp.asarray(np.resize(parameters, (num_paths, parameters.shape[1])), float)
-    key_walk, key_end = jax.random.split(key)
-    x_prev, now = jax.jit(jax.vmap(walk))(jax.random.split(key_walk, num_paths), z, jnp.arange(num_paths))
-    x_prev = jax.tree.map(_some_farther_out, x_prev)
-    moving = (x_prev, *jax.jit(jax.vmap(go_on))(jax.random.split(key_end, num_paths), z, x_prev, now))
+    @jax.jit
+    def simulate(key, z):
+        key_walk, key_end = jax.random.split(key)
+        x_prev, now = jax.vmap(walk)(jax.random.split(key_walk, num_paths), z, jnp.arange(num_paths))
+        x_prev = jax.tree.map(_some_farther_out, x_prev)
+        return (x_prev, *jax.vmap(go_on)(jax.random.split(key_end, num_paths), z, x_prev, now)), now
+
+    z = np.resize(parameters, (num_paths, parameters.shape[1]))
+    moving, now = jax.device_get(simulate(key, jnp.asarray(z, float)))
     rows = np.concatenate([np.reshape(leaf, (num_paths, -1)) for leaf in jax.tree.leaves(moving)], axis=1)
     rows = np.where(np.isfinite(rows), rows, np.inf).astype(np.float64)
     middle = np.median(rows, axis=0)
@@ -321,8 +347,8 @@ def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameter
     is_far = np.max(np.abs(rows - middle) / spread, axis=1) > FAR_OUT
     is_lost = ~np.all(np.isfinite(rows), axis=1)
     chosen = np.sort(np.argsort(is_far.astype(int) + 2 * is_lost, kind="stable")[:num_data])
-    x_prev, x, y = jax.tree.map(lambda leaf: leaf[chosen], moving)
-    return Datum(x_prev, x, y, model.inputs_at(now[chosen]))
+    x_prev, x, y = jax.tree.map(lambda leaf: jnp.asarray(leaf[chosen]), moving)
+    return Datum(x_prev, x, y, model.inputs_at(jnp.asarray(now[chosen])))
 
 
 def _some_farther_out(states: Float[Array, "path ..."]) -> Float[Array, "path ..."]:

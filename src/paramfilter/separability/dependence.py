@@ -37,7 +37,12 @@ def probe_datum(key: KeyArray, model: StateSpaceModel, z: Float[Array, " param"]
 
 def probe_data(model: StateSpaceModel, num_probes: int = NUM_PROBES) -> tuple[Float[Array, "draw param"], Datum]:
     """Draw several steps, each at its own theta from the prior, in the precision that is on."""
-    z = jnp.asarray(model.parameters.prior_draws[:num_probes], float)
+    return _probe_data(model, num_probes, jnp.result_type(float))
+
+
+@lru_cache(maxsize=64)  # models are compared by identity
+def _probe_data(model: StateSpaceModel, num_probes: int, precision: np.dtype):
+    z = jnp.asarray(model.parameters.prior_draws[:num_probes], precision)
     keys = jax.random.split(jax.random.key(0), num_probes)
     draw = lambda key, point, inputs: probe_datum(key, model, point, inputs)
     return z, jax.jit(jax.vmap(draw))(keys, z, model.inputs_at(jnp.arange(num_probes)))
