@@ -3,7 +3,10 @@
 Online, Bayesian, at a cost per observation that does not grow with the length of the stream.
 """
 
-from paramfilter import beliefs, models, plots, proposals, references, resampling, separability, theta_samplers
+import importlib
+from typing import TYPE_CHECKING
+
+from paramfilter import beliefs, models, proposals, resampling, separability, theta_samplers
 from paramfilter.backfilling import BackfillReport, Columns, backfill, share_out
 from paramfilter.calibration import Calibration, calibrate
 from paramfilter.checkpoint import restore, save
@@ -42,6 +45,9 @@ from paramfilter.running import Forecast, History, Summary, join, predict, recor
 from paramfilter.warm_start import start_from_draws
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from paramfilter import plots, references
 
 __all__ = [
     "ArgumentError",
@@ -108,3 +114,12 @@ __all__ = [
     "to_parquet",
     "to_polars",
 ]
+
+LAZY = ("plots", "references")
+"""Packages that lean on slow imports of SciPy, and that a filter at work does not need."""
+
+
+def __getattr__(name: str):
+    if name in LAZY:
+        return importlib.import_module(f"paramfilter.{name}")
+    raise AttributeError(f"module 'paramfilter' has no attribute {name!r}")

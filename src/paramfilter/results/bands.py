@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Shaped
-from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.special import expit, logit, ndtri
 
 Numbers = float | np.floating | Shaped[np.ndarray, "..."]
 
@@ -24,7 +23,7 @@ def band(
 ) -> tuple[Numbers, Numbers]:
     """Return the ends of the central interval of a level."""
     mean, sd = np.asarray(mean, float), np.asarray(sd, float)
-    reach = norm.ppf(0.5 + np.asarray(level) / 2)
+    reach = ndtri(0.5 + np.asarray(level) / 2)
     if np.isfinite(lower) and np.isfinite(upper):
         share = np.clip((mean - lower) / (upper - lower), 1e-9, 1 - 1e-9)
         spread = reach * sd / (upper - lower) / (share * (1 - share))
