@@ -6,8 +6,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from benchmarks.streams.real_kills import Service, outputs, records
+from benchmarks.streams.real_kills import outputs, records
 from benchmarks.streams.server import NatsServer
+from benchmarks.streams.service import Service
 
 PAGE = (Path(__file__).parents[2] / "docs" / "running-fleet.md").read_text()
 NUM_EVENTS = 2001
