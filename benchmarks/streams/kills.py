@@ -30,7 +30,7 @@ from benchmarks.streams.toy import HashResidents, messy_lines
 from paramfilter.streaming import FileLog, Output, Pace, Rules, Store, Worker
 from paramfilter.streaming.store import Commit
 
-LONGEST_LIFE = 0.2
+LONGEST_LIFE = 0.1
 """Of a process, as a share of the time that the whole log takes."""
 
 MEMORY = Path("/dev/shm")

@@ -20,6 +20,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -131,7 +132,7 @@ class Store:
         self.path, self.keep, self.keep_quarantined = Path(path), keep, keep_quarantined
         self._lmdb = extra("lmdb", EXTRA)
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = _owned(self.path)
+        self._lock, self._in_use = _owned(self.path), threading.Lock()
         try:
             self._check_file(walk_first)
             self._environment = self._opened(largest_bytes)
@@ -142,9 +143,10 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Give the store back."""
-        self._environment.close()
-        os.close(self._lock)
+        """Give the store back; a commit that is under way is waited for."""
+        with self._in_use:
+            self._environment.close()
+            os.close(self._lock)
 
     def commit(self, commit: Commit) -> None:
         """Make all of it durable, or nothing.
@@ -154,7 +156,7 @@ class Store:
             StoreError: The disk failed. Whether the commit is there is not known: open the store again.
         """
         try:
-            with self._environment.begin(write=True) as transaction:
+            with self._in_use, self._environment.begin(write=True) as transaction:
                 self._write(transaction, commit)
         except self._lmdb.Error as error:
             raise self._named(error) from error

@@ -10,16 +10,21 @@ received (less those that still wait for one before them).
 
 A worker owns its store, and through it the partitions it reads. Outputs are written before the commit, so they may be
 written twice after a crash; each is known by series and sequence number, and the second is the same as the first.
+
+A commit is a copy of what has changed, handed to a thread that writes it: the disk is waited for while the next batch
+is worked on. There is one at a time, and the log hears of it when it is durable.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import math
 import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -115,8 +120,10 @@ class Worker:
         self.cannot_commit = ""
         """Why the last commit failed; empty if all is well."""
         self.delays: list[float] = []
-        """Seconds from each event's `at` to its commit, of the last commit."""
+        """Seconds from each event's `at` to its commit, of the last that became durable."""
         self._changes = _Changes()
+        self._under_way: _UnderWay | None = None
+        self._committing = ThreadPoolExecutor(1, thread_name_prefix="commits")
         self._ledgers: dict[str, Ledger] = {}
         self._partitions: dict[str, Partition] = {}
         self._last_commit = -math.inf
@@ -153,8 +160,10 @@ class Worker:
         """Read one batch and take it in; commit if it is time to. Return how many messages there were."""
         if self.cannot_commit:  # nothing more is read while nothing can be kept
             time.sleep(self.pace.seconds_to_wait)
-            self._commit_if_there_is_room()
+            self._settle_if_there_is_room()
             return 0
+        if self._under_way is not None and self._under_way.is_over:
+            self._settle_if_there_is_room()
         for name in self.log.partitions:
             self._partitions.setdefault(name, Partition(FIRST))
         positions = {name: one.offset for name, one in self._partitions.items()}
@@ -162,25 +171,21 @@ class Worker:
         if messages:
             self._take_in(messages)
         if self._changes and time.monotonic() - self._last_commit >= self.pace.seconds_between_commits:
-            self._commit_if_there_is_room()
+            self._settle_if_there_is_room()
+            if not self.cannot_commit:
+                self._begin_commit()
         return len(messages)
 
     def commit(self) -> None:
-        """Make everything taken in so far durable, and tell the log."""
-        changes = self._changes
-        if not changes:
-            return
-        names = sorted(changes.series)
-        packed = self.residents.rows(names) if names else ()
-        rows = [(name, self._ledgers[name], row.tobytes()) for name, row in zip(names, packed, strict=True)]
-        moved = {name: self._partitions[name] for name in changes.partitions}
-        posteriors = [(name, number, content) for (name, number), content in changes.posteriors.items()]
-        self.store.commit(Commit(rows, moved, posteriors, changes.quarantined))
-        self.cannot_commit = ""
-        self._last_commit, now = time.monotonic(), time.time()
-        self.delays = [now - at for at in changes.made_at]
-        self._changes = _Changes()
-        self.log.acknowledge({name: one.offset for name, one in moved.items()})
+        """Make everything taken in so far durable, and tell the log.
+
+        Raises:
+            DiskFullError: There is no room; what was taken in is kept, and can be committed later.
+        """
+        self._settle()
+        if self._changes:
+            self._begin_commit()
+            self._settle()
 
     @property
     def partitions(self) -> dict[str, Partition]:
@@ -191,11 +196,36 @@ class Worker:
         """Return the last durable posteriors of a series, in order; none if there is no such series."""
         return sorted(self._read_posterior(content) for content in self.store.posteriors(name))
 
-    def _commit_if_there_is_room(self) -> None:
+    def _begin_commit(self) -> None:
+        """Hand a copy of what has changed to the thread that commits."""
+        changes, self._changes = self._changes, _Changes()
+        names = sorted(changes.series)
+        packed = self.residents.rows(names) if names else ()
+        rows = [(name, self._ledgers[name].copy(), row.tobytes()) for name, row in zip(names, packed, strict=True)]
+        moved = {name: copy.deepcopy(self._partitions[name]) for name in changes.partitions}
+        posteriors = [(name, number, content) for (name, number), content in changes.posteriors.items()]
+        commit = Commit(rows, moved, posteriors, changes.quarantined)
+        self._under_way = _UnderWay(self._committing, self.store, commit, changes.made_at)
+        self._last_commit = time.monotonic()
+
+    def _settle(self) -> None:
+        """Wait until the commit under way is durable, and tell the log."""
+        if self._under_way is None:
+            return
+        if self.cannot_commit:
+            self._under_way.try_again()
         try:
-            self.commit()
+            durable_at = self._under_way.result()
         except DiskFullError as error:
             self.cannot_commit = str(error)
+            raise
+        done, self._under_way, self.cannot_commit = self._under_way, None, ""
+        self.delays = [durable_at - at for at in done.made_at]
+        self.log.acknowledge({name: one.offset for name, one in done.commit.partitions.items()})
+
+    def _settle_if_there_is_room(self) -> None:
+        with contextlib.suppress(DiskFullError):  # `cannot_commit` says so
+            self._settle()
 
     def _take_in(self, messages: Iterable[Message]) -> None:
         """Order the events of some messages, and take their steps in rounds of one step a series."""
@@ -270,9 +300,8 @@ class Worker:
         inputs = [None if step.event is None else step.event.inputs for _, step in steps]
         figures = self.residents.step([name for name, _ in steps], ys, inputs)
         fates = [step.fate or "filled" for _, step in steps]
-        for (name, step), fate, values in zip(steps, fates, figures.astype(_FIGURES), strict=True):
-            head = _HEAD.pack(_NUMBER_OF[fate], step.sequence)
-            self._changes.posteriors[name, step.sequence] = head + values.tobytes()
+        for (name, step), fate, values in zip(steps, fates, _bytes_of_each(figures.astype(_FIGURES)), strict=True):
+            self._changes.posteriors[name, step.sequence] = _HEAD.pack(_NUMBER_OF[fate], step.sequence) + values
         if self.sink is None:
             return []
         columns, outputs = self.residents.columns, []
@@ -304,6 +333,35 @@ FATES = (*(fate.value for fate in Fate), "filled")
 
 _NUMBER_OF = {fate: number for number, fate in enumerate(FATES)}
 _HEAD, _FIGURES = struct.Struct("<BI"), np.dtype("<f8")
+
+
+def _bytes_of_each(rows: np.ndarray) -> list[bytes]:
+    """Return the bytes of each row, by one copy of all: asking numpy row by row costs four times as much."""
+    whole, size = rows.tobytes(), rows[0].nbytes
+    return [whole[start : start + size] for start in range(0, len(whole), size)]
+
+
+class _UnderWay:
+    """A commit that a thread is writing."""
+
+    def __init__(self, thread: Executor, store: Store, commit: Commit, made_at: list[float]):
+        self.thread, self.store, self.commit, self.made_at = thread, store, commit, made_at
+        self.try_again()
+
+    def try_again(self) -> None:
+        self._future = self.thread.submit(self._write)
+
+    @property
+    def is_over(self) -> bool:
+        return self._future.done()
+
+    def result(self) -> float:
+        """Wait for it, and return when it was durable."""
+        return self._future.result()
+
+    def _write(self) -> float:
+        self.store.commit(self.commit)
+        return time.time()
 
 
 class _Changes:
