@@ -124,7 +124,7 @@ def work(folder: Path, store_kind: type[Store]) -> dict[str, Any]:
         # An output may be repeated, and the last kill may have cut its last line: the repeat is whole.
         "outputs": sorted({one for one in (folder / "outputs").read_bytes().split(b"\n") if one.endswith(b"}")}),
     }
-    store.close()
+    worker.close()
     return found
 
 

@@ -80,7 +80,7 @@ def measure(num_series: int, backlog_events: int, seconds: float, share: float) 
             wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
             events = received(worker) - before
             delays = steady(worker, server, num_series, share * events / wall, seconds, rounds + 1)
-            close(worker)
+            worker.close()
             size = (folder / "store" / "data.mdb").stat().st_size
             recovery = {}
             for walk in (False, True):
@@ -90,7 +90,7 @@ def measure(num_series: int, backlog_events: int, seconds: float, share: float) 
                 worker.residents.warm_up = lambda: None
                 worker.recover()
                 recovery["walked first" if walk else "trusted"] = round(time.perf_counter() - began_again, 2)
-                close(worker)
+                worker.close()
     finally:
         shutil.rmtree(folder)
     return {
@@ -113,11 +113,6 @@ def opened(filter: pf.ParticleFilter, num_series: int, server: NatsServer, folde
     store = Store(folder / "store", residents.identity, keep=4, walk_first=walk)
     log = JetStreamLog(server.address, "events", ["events"])
     return Worker(residents, log, store, pace=Pace(messages=64, seconds_to_wait=0.05))
-
-
-def close(worker: Worker) -> None:
-    worker.log.close()
-    worker.store.close()
 
 
 def received(worker: Worker) -> int:
@@ -157,7 +152,7 @@ def soak(seconds: float, num_series: int = 1000, rate: float = 1000.0) -> dict:
             row = {"seconds": seconds, "series": num_series, "events": received(worker), "resident_megabytes": sizes}
             row["store_megabytes"] = round((folder / "store" / "data.mdb").stat().st_size / 2**20, 1)
             row["counts"] = worker.partitions["events"].counts
-            close(worker)
+            worker.close()
     finally:
         shutil.rmtree(folder)
     return row

@@ -32,11 +32,6 @@ def make_worker(server, path, subject):
     return Worker(residents, log, store, sink, Rules(reorder=3), Pace(3, seconds_to_wait=0.1))
 
 
-def close(worker):
-    for part in (worker.log, worker.sink, worker.store):
-        part.close()
-
-
 def states(worker):
     return [(name, ledger.sequence, state) for name, ledger, state in worker.store.rows()]
 
@@ -47,7 +42,7 @@ def wanted(server, tmp_path_factory):
     worker = make_worker(server, tmp_path_factory.mktemp("wanted"), "posteriors.wanted")
     worker.run(lambda: False, until_idle=True)
     found = states(worker), worker.partitions
-    close(worker)
+    worker.close()
     return *found, outputs(server, "posteriors.wanted")
 
 
@@ -83,7 +78,7 @@ def test_a_server_that_dies_under_load_costs_nothing(server, wanted, tmp_path):
     assert states(worker) == wanted[0] and worker.partitions == wanted[1]
     found = outputs(server, "posteriors.restarts")
     assert len(found) == len(wanted[2]) and found == wanted[2]
-    close(worker)
+    worker.close()
 
 
 def test_a_worker_that_starts_again_begins_where_its_store_says(server, wanted, tmp_path):
@@ -91,11 +86,11 @@ def test_a_worker_that_starts_again_begins_where_its_store_says(server, wanted, 
         worker = make_worker(server, tmp_path, "posteriors.again")
         worker.recover()
         worker.work_once()
-        close(worker)  # what it had read and not committed is forgotten
+        worker.close()  # what it had read and not committed is forgotten
     worker = make_worker(server, tmp_path, "posteriors.again")
     worker.run(lambda: False, until_idle=True)
     assert states(worker) == wanted[0] and outputs(server, "posteriors.again") == wanted[2]
-    close(worker)
+    worker.close()
 
 
 def test_a_log_that_has_lost_what_comes_next_is_refused(server, tmp_path):

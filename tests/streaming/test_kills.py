@@ -49,12 +49,12 @@ def test_offsets_before_states_are_seen(tmp_path, kind, is_right):
 
     def work(path, kind):
         residents = HashResidents()
-        store = kind(path, residents.identity)
+        worker = Worker(residents, FileLog(tmp_path / "log"), kind(path, residents.identity), pace=Pace(20))
         try:
-            Worker(residents, FileLog(tmp_path / "log"), store, pace=Pace(20)).run(lambda: False, until_idle=True)
-            return [(name, state) for name, _, state in store.rows()]
+            worker.run(lambda: False, until_idle=True)
+            return [(name, state) for name, _, state in worker.store.rows()]
         finally:
-            store.close()
+            worker.close()
 
     wanted = work(tmp_path / "calm", Store)
     with pytest.raises(Killed):

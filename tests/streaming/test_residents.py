@@ -84,7 +84,7 @@ def test_the_step_of_an_event_that_never_came_is_a_missing_observation(stepped, 
     assert [one.fate for one in gone] == ["applied", "filled", "applied"]
     assert residents.one("told").time == residents.one("gone").time == 3, "the clock is the sequence number"
     assert told[1].figures["log_evidence_increment"] == pytest.approx(0.0, abs=1e-6)
-    store.close()
+    worker.close()
 
 
 def test_a_model_of_several_arrays_is_refused():

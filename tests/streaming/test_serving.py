@@ -27,7 +27,7 @@ def worker(tmp_path_factory):
     worker = Worker(residents, FileLog(folder / "log"), Store(folder / "store", residents.identity))
     worker.run(lambda: False, until_idle=True)
     yield worker
-    worker.store.close()
+    worker.close()
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_configuration_makes_a_worker(tmp_path):
     assert isinstance(configuration, Configuration) and configuration.http == Http(port=0)
     worker = configuration.make_worker()
     assert worker.rules.reorder == 2 and worker.residents.room == 10 and worker.residents.columns[0] == "mean:phi"
-    worker.store.close()
+    worker.close()
 
 
 @pytest.mark.parametrize(

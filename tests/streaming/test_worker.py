@@ -73,7 +73,7 @@ def work(path, log, rules=Rules(reorder=3), pace=Pace(), sink=None, dies_after=N
         posteriors = {name: worker.latest(name) for name in residents.names}
         return rows, posteriors, {name: vars(one) for name, one in store.partitions().items()}, store.quarantined()
     finally:
-        store.close()
+        worker.close()
 
 
 def test_every_event_ends_in_one_of_five_ways(tmp_path):
@@ -135,7 +135,7 @@ def test_a_commit_holds_nothing_that_came_after_it_and_the_log_hears_when_it_is_
     assert [(name, repr(ledger), state) for name, ledger, state in store.rows()] == wanted
     worker.commit()
     assert log.acknowledged == {"p": 80} and store.partitions() == worker.partitions
-    store.close()
+    worker.close()
 
 
 def test_only_what_has_changed_is_written(tmp_path, monkeypatch):
@@ -149,7 +149,7 @@ def test_only_what_has_changed_is_written(tmp_path, monkeypatch):
     worker.work_once()
     worker.commit()
     assert written == ["b"]
-    store.close()
+    worker.close()
 
 
 def test_a_series_stays_in_its_partition(tmp_path):
@@ -166,7 +166,7 @@ def test_more_series_than_there_is_room_for_are_quarantined(tmp_path):
     worker = Worker(residents, ListLog([line(name, 1, 0.0) for name in "abcab"]), store)
     worker.run(lambda: False, until_idle=True)
     assert worker.partitions["p"].counts["quarantined"] == 1 and "room for 2" in store.quarantined()[0].reason
-    store.close()
+    worker.close()
 
 
 def test_too_much_poison_stops_the_worker(tmp_path):
@@ -176,7 +176,7 @@ def test_too_much_poison_stops_the_worker(tmp_path):
     worker.pace = Pace(most_quarantined=0.01)
     with pytest.raises(pf.DataError, match=r"of \d+ events were quarantined"):
         worker.run(lambda: False, until_idle=True)
-    store.close()
+    worker.close()
 
 
 def test_a_full_disk_stops_reading_and_not_the_worker(tmp_path):
@@ -196,7 +196,7 @@ def test_a_full_disk_stops_reading_and_not_the_worker(tmp_path):
     worker.commit()
     assert not worker.cannot_commit and log.acknowledged == {"p": 400}
     assert len(list(store.rows())) == 400
-    store.close()
+    worker.close()
 
 
 def test_files_are_read_as_they_grow_and_in_the_order_of_their_names(tmp_path):

@@ -36,9 +36,7 @@ def serve(config_path: str | os.PathLike) -> None:
         with _signals(stop), _front(worker, delays, token, configuration.http):
             _work(worker, delays, stop, configuration)
     finally:
-        for part in (worker.log, worker.sink, worker.store):
-            if part is not None:
-                part.close()
+        worker.close()
 
 
 def _work(worker: Worker, delays: Delays, stop: threading.Event, configuration: Configuration) -> None:

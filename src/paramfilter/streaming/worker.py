@@ -187,6 +187,13 @@ class Worker:
             self._begin_commit()
             self._settle()
 
+    def close(self) -> None:
+        """Let go of log, sink and store. A commit under way is finished; what was taken in since will be read again."""
+        self._committing.shutdown()
+        for part in (self.log, self.sink, self.store):
+            if part is not None:
+                part.close()
+
     @property
     def partitions(self) -> dict[str, Partition]:
         """A copy of what is known of each partition, committed or not."""
