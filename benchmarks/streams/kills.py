@@ -109,18 +109,22 @@ def write_log(folder: Path, seed: int) -> None:
     (folder / "log" / "0.jsonl").write_bytes(b"\n".join(messy_lines(seed, NUM_SERIES, NUM_STEPS)) + b"\n")
 
 
+def opened(folder: Path, store_kind: type[Store]) -> Worker:
+    """Return a worker on the log and the store of a folder."""
+    residents, pace = HashResidents(), Pace(MESSAGES_A_BATCH, seconds_to_wait=0.0)
+    store = store_kind(folder / "store", residents.identity, walk_first=False)
+    return Worker(residents, BookLog(folder / "log"), store, FileSink(folder / "outputs"), Rules(reorder=2), pace)
+
+
 def work(folder: Path, store_kind: type[Store]) -> dict[str, Any]:
     """Take the log to its end, and return everything that is durable."""
-    residents = HashResidents()
-    store = store_kind(folder / "store", residents.identity, keep=8, walk_first=False)
-    sink = FileSink(folder / "outputs")
-    worker = Worker(residents, BookLog(folder / "log"), store, sink, Rules(reorder=2), Pace(MESSAGES_A_BATCH))
+    worker = opened(folder, store_kind)
     worker.run(lambda: False, until_idle=True)
     found = {
-        "series": [[name, repr(ledger), state.hex()] for name, ledger, state in store.rows()],
-        "posteriors": {name: worker.latest(name) for name in sorted(residents.names)},
-        "partitions": {name: vars(one) for name, one in store.partitions().items()},
-        "quarantined": [repr(one) for one in store.quarantined()],
+        "series": [[name, repr(ledger), state.hex()] for name, ledger, state in worker.store.rows()],
+        "posteriors": {name: worker.latest(name) for name in sorted(worker.residents.names)},
+        "partitions": {name: vars(one) for name, one in worker.store.partitions().items()},
+        "quarantined": [repr(one) for one in worker.store.quarantined()],
         # An output may be repeated, and the last kill may have cut its last line: the repeat is whole.
         "outputs": sorted({one for one in (folder / "outputs").read_bytes().split(b"\n") if one.endswith(b"}")}),
     }
@@ -160,7 +164,7 @@ def trial(folder: Path, seed: int, planted: str) -> tuple[int, int, list[str]]:
         kills += 1
         if (folder / "killed" / "store" / "synced").exists():
             shutil.copy(folder / "killed" / "store" / "synced", folder / "killed" / "store" / "data.mdb")
-        lost |= _has_lost(folder / "killed")
+        lost |= has_lost(folder / "killed")
     differing = ["acknowledged but lost"] if lost else []
     if os.WEXITSTATUS(status):
         differing.append("it could not start again")
@@ -170,11 +174,11 @@ def trial(folder: Path, seed: int, planted: str) -> tuple[int, int, list[str]]:
     return kills, wanted["partitions"]["."]["received"], differing
 
 
-def _has_lost(folder: Path) -> bool:
+def has_lost(folder: Path) -> bool:
     """Tell whether the log has been told of more than the store holds."""
     if not (folder / "acknowledged").exists():
         return False
-    store = Store(folder / "store", HashResidents().identity, keep=8, walk_first=False)
+    store = Store(folder / "store", HashResidents().identity, walk_first=False)
     durable = store.partitions()["."].offset
     store.close()
     return durable < int((folder / "acknowledged").read_text())

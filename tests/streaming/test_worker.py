@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import os
+import resource
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ from benchmarks.streams.draws import numbers
 from benchmarks.streams.toy import HashResidents, line, messy_lines
 
 import paramfilter as pf
+from paramfilter.errors import StoreError
 from paramfilter.streaming import Fate, FileLog, Message, Pace, PipeLog, Rules, Store, Worker
 from paramfilter.streaming.logs import CHUNK
 
@@ -197,6 +199,26 @@ def test_a_full_disk_stops_reading_and_not_the_worker(tmp_path):
     assert not worker.cannot_commit and log.acknowledged == {"p": 400}
     assert len(list(store.rows())) == 400
     worker.close()
+
+
+def test_a_disk_that_fails_ends_the_worker_and_another_goes_on(tmp_path):
+    """The kernel cuts a write short, in the middle of a commit; `benchmarks.streams.disks` has disks that fail."""
+    wanted = work(tmp_path / "calm", ListLog(LINES))
+    residents = HashResidents()
+    log, store = ListLog(LINES), Store(tmp_path / "tried", residents.identity)
+    worker = Worker(residents, log, store, rules=Rules(reorder=3), pace=Pace(20))
+    worker.work_once()
+    worker.commit()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((store.path / "data.mdb").stat().st_size + 6000, hard))
+    try:
+        with pytest.raises(StoreError, match="will be read again from the log"):
+            worker.run(lambda: False, until_idle=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    worker.close()
+    assert log.acknowledged["p"] < len(LINES)
+    assert work(tmp_path / "tried", ListLog(LINES)) == wanted
 
 
 def test_files_are_read_as_they_grow_and_in_the_order_of_their_names(tmp_path):

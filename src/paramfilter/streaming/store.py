@@ -41,6 +41,9 @@ FORMAT = 1
 LARGEST_BYTES = 1 << 40
 """Of address space, not of disk: the file is as large as what it holds."""
 
+FULL_BELOW = 1 << 20
+"""A disk with fewer bytes left is full: a write that was cut short has taken all but the odd page."""
+
 TABLES = (b"about", b"series", b"partitions", b"posteriors", b"quarantine")
 
 _CHECKSUM = struct.Struct("<I")
@@ -278,11 +281,16 @@ class Store:
     def _named(self, error: Exception) -> StoreError:
         """Say in our words what LMDB says."""
         text = str(error)
-        if isinstance(error, self._lmdb.MapFullError) or os.strerror(errno.ENOSPC) in text:
+        if isinstance(error, self._lmdb.MapFullError) or os.strerror(errno.ENOSPC) in text or self._is_cut_short(text):
             return DiskFullError(f"there is no room for the store at {self.path} ({text}).")
         return StoreError(
             f"the store at {self.path} failed: {text}. What is not committed will be read again from the log."
         )
+
+    def _is_cut_short(self, text: str) -> bool:
+        """Tell whether a write ended early for want of room, which LMDB calls an input/output error."""
+        disk = os.statvfs(self.path)
+        return os.strerror(errno.EIO) in text and disk.f_bavail * disk.f_frsize < FULL_BELOW
 
     def _damaged(self, what: str) -> StoreError:
         return StoreError(
