@@ -82,10 +82,12 @@ STORES: dict[str, type[Store]] = {
 
 
 class FileSink:
-    """Appends outputs to a file."""
+    """Appends outputs to a file, after a line that the last kill cut in two."""
 
     def __init__(self, path: Path):
         self.file = path.open("ab", buffering=0)
+        if self.file.tell() and not path.read_bytes().endswith(b"\n"):
+            self.file.write(b"\n")
 
     def write(self, outputs: Sequence[Output]) -> None:
         self.file.write(b"".join(one.line + b"\n" for one in outputs))
@@ -125,7 +127,7 @@ def work(folder: Path, store_kind: type[Store]) -> dict[str, Any]:
         "posteriors": {name: worker.latest(name) for name in sorted(worker.residents.names)},
         "partitions": {name: vars(one) for name, one in worker.store.partitions().items()},
         "quarantined": [repr(one) for one in worker.store.quarantined()],
-        # An output may be repeated, and the last kill may have cut its last line: the repeat is whole.
+        # An output may be repeated, and a kill may have cut a line in two: the repeat is whole.
         "outputs": sorted({one for one in (folder / "outputs").read_bytes().split(b"\n") if one.endswith(b"}")}),
     }
     worker.close()

@@ -13,7 +13,7 @@ from paramfilter.streaming.store import Commit
 
 
 def test_kills_at_random_moments_change_nothing():
-    """A few here; ten thousand by `python -m benchmarks.streams.kills`."""
+    """A few here; ten thousand by `python -m benchmarks.streams.kills`. Each lock on a store dies with its owner."""
     program = "import json; from benchmarks.streams.kills import run; print(json.dumps(run(4, 'nothing')))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     row = json.loads(done.stdout)

@@ -6,6 +6,7 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
+from paramfilter.errors import StoreError
 from paramfilter.fleet import Fleet
 from paramfilter.fleet.blocks import BLOCK
 from paramfilter.streaming import FileLog, FleetResidents, Store, Worker
@@ -66,6 +67,12 @@ def test_there_is_room_for_so_many(stepped):
         RESIDENTS.start([f"t{number}" for number in range(41)])
     with pytest.raises(pf.DataError, match="give more room"):
         FleetResidents(FILTER, room=BLOCK).put(NAMES, [b""] * 60)
+
+
+def test_rows_of_another_size_are_refused(stepped):
+    rows = [row.tobytes() for row in RESIDENTS.rows(NAMES)]
+    with pytest.raises(StoreError, match=f"{len(rows[0])} bytes"):
+        RESIDENTS.put(NAMES, [*rows[:-1], rows[-1] + b"x"])
 
 
 def test_the_step_of_an_event_that_never_came_is_a_missing_observation(stepped, tmp_path):

@@ -23,6 +23,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -177,7 +178,8 @@ class Store:
 
     def partitions(self) -> dict[str, Partition]:
         """Return how far each partition has been read."""
-        return {name.decode(): Partition(**json.loads(content)) for name, content in self._all(b"partitions")}
+        with self.reading():
+            return {name.decode(): _partition_of(content) for name, content in self._all(b"partitions")}
 
     def rows(self) -> Iterator[tuple[str, Ledger, bytes]]:
         """Go through all series: their names, ledgers and states.
@@ -187,8 +189,10 @@ class Store:
         """
         found = 0
         for name, content in self._all(b"series"):
-            ledger, size = _ledger_of(content)
-            yield name.decode(), ledger, content[size:]
+            with self.reading():
+                ledger, size = _ledger_of(content)
+                row = name.decode(), ledger, content[size:]
+            yield row
             found += 1
         wanted = sum(one.num_series for one in self.partitions().values())
         if found != wanted:
@@ -207,11 +211,20 @@ class Store:
     def quarantined(self) -> list[Quarantined]:
         """Return the last lines that were put aside."""
         found = []
-        for key, content in self._all(b"quarantine"):
-            reason, _, raw = content[8:].partition(b"\0")
-            (number,) = struct.unpack(">Q", content[:8])
-            found.append(Quarantined(key[: -_SLOT.size].decode(), number, reason.decode(), raw))
+        with self.reading():
+            for key, content in self._all(b"quarantine"):
+                reason, _, raw = content[8:].partition(b"\0")
+                (number,) = struct.unpack(">Q", content[:8])
+                found.append(Quarantined(key[: -_SLOT.size].decode(), number, reason.decode(), raw))
         return sorted(found)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Refuse a record that has its checksum and still says what no commit would have written."""
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, struct.error, RecursionError) as error:
+            raise self._damaged(f"a record cannot be read ({type(error).__name__}: {error})") from error
 
     def _slot(self, name: str, sequence: int) -> bytes:
         return name.encode() + b"\0" + _SLOT.pack(sequence % self.keep)
@@ -323,9 +336,19 @@ def _row_of(ledger: Ledger) -> bytes:
     return head + partition + held
 
 
+def _partition_of(content: bytes) -> Partition:
+    partition = Partition(**json.loads(content))
+    numbers = [partition.offset, partition.received, partition.filled, partition.num_series, *partition.counts.values()]
+    if partition.counts.keys() != set(Fate) or not all(type(one) is int and one >= 0 for one in numbers):
+        raise ValueError("a partition has counts of events")
+    return partition
+
+
 def _ledger_of(content: bytes) -> tuple[Ledger, int]:
     length, sequence, gaps, has_old_gaps, held_size = _LEDGER.unpack_from(content)
     start = _LEDGER.size + length
+    if start + held_size > len(content):
+        raise ValueError("a series is shorter than it says")
     held = [Event(*one) for one in json.loads(content[start : start + held_size] or b"[]")]
     ledger = Ledger(
         content[_LEDGER.size : start].decode(), sequence, gaps, has_old_gaps, {event.sequence: event for event in held}

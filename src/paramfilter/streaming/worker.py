@@ -201,7 +201,8 @@ class Worker:
 
     def latest(self, name: str) -> list[Posterior]:
         """Return the last durable posteriors of a series, in order; none if there is no such series."""
-        return sorted(self._read_posterior(content) for content in self.store.posteriors(name))
+        with self.store.reading():
+            return sorted(self._read_posterior(content) for content in self.store.posteriors(name))
 
     def _begin_commit(self) -> None:
         """Hand a copy of what has changed to the thread that commits."""
