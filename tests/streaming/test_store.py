@@ -51,7 +51,7 @@ def test_two_owners_are_impossible(tmp_path):
     Store(tmp_path, IDENTITY).close()
 
 
-@pytest.mark.parametrize("name", ["filter", "layout", "seed"])
+@pytest.mark.parametrize("name", ["filter", "layout", "seed", "format"])
 def test_a_store_of_another_filter_is_refused(tmp_path, name):
     fill(tmp_path).close()
     with pytest.raises(StoreError, match=f"made with another {name}"):
