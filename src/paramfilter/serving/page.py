@@ -104,7 +104,7 @@ def ribbon(parameter: str, posteriors: Sequence[Posterior]) -> str:
     parts.append(f'<polygon points="{band}" fill="#c9dcee"/>')
     parts.append(f'<polyline points="{" ".join(points(means))}" fill="none" stroke="#2b5c8a" stroke-width="2"/>')
     for one, mean in zip(posteriors, means, strict=True):
-        if one.fate not in (Fate.APPLIED,):
+        if one.fate != Fate.APPLIED:
             parts.append(f'<circle cx="{across(one.sequence):.1f}" cy="{up(mean):.1f}" r="2.5" fill="#b45309"/>')
     for time in (
         tick

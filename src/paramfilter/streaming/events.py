@@ -39,9 +39,11 @@ LARGEST_SEQUENCE = 2**31 - 1
 
 FIELDS = frozenset({"series", "seq", "y", "inputs", "at"})
 
+NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
+"""What a series may be called."""
+
 _NO_JSON = "an event is JSON in UTF-8"
 _SPACES = " \t\n\r"
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _BRACKETS = re.compile(rb"[\[\]{}]")
 
@@ -102,7 +104,7 @@ class EventParser:
         if not content.keys() <= FIELDS:
             raise RefusedEvent(f"an event has the fields {', '.join(sorted(FIELDS))} and no other")
         name, sequence, at = content.get("series"), content.get("seq"), content.get("at")
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise RefusedEvent("series must be a name of 1 to 128 letters, digits, dots, dashes and underscores")
         if type(sequence) is not int or not 1 <= sequence <= LARGEST_SEQUENCE:
             raise RefusedEvent(f"seq must be a whole number from 1 to {LARGEST_SEQUENCE}")

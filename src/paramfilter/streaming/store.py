@@ -24,7 +24,7 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,6 +69,10 @@ class Partition:
     received: int = 0
     filled: int = 0
     num_series: int = 0
+
+    def copy(self) -> Partition:
+        """Return the same, which stays as it is when this one goes on."""
+        return replace(self, counts=dict(self.counts))
 
     @property
     def waiting(self) -> int:

@@ -11,26 +11,25 @@ received (less those that still wait for one before them).
 A worker owns its store, and through it the partitions it reads. Outputs are written before the commit, so they may be
 written twice after a crash; each is known by series and sequence number, and the second is the same as the first.
 
-A commit is a copy of what has changed, handed to a thread that writes it: the disk is waited for while the next batch
-is worked on. There is one at a time, and the log hears of it when it is durable.
+A commit is a copy of what has changed, and is written while the next batch is worked on (`commits`); the log hears of
+it when it is durable.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 import math
 import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from paramfilter.errors import DataError
+from paramfilter.streaming.commits import Committer
 from paramfilter.streaming.events import LARGEST_EVENT, Event, RefusedEvent
 from paramfilter.streaming.logs import FIRST, Log, Message
 from paramfilter.streaming.ordering import Fate, Ledger, Rules, Step
@@ -117,13 +116,10 @@ class Worker:
         self.residents, self.log, self.store, self.sink = residents, log, store, sink
         self.rules, self.pace = rules, pace
         self.is_ready = False
-        self.cannot_commit = ""
-        """Why the last commit failed; empty if all is well."""
         self.delays: list[float] = []
         """Seconds from each event's `at` to its commit, of the last that became durable."""
         self._changes = _Changes()
-        self._under_way: _UnderWay | None = None
-        self._committing = ThreadPoolExecutor(1, thread_name_prefix="commits")
+        self._committer, self._made_at = Committer(store), []
         self._ledgers: dict[str, Ledger] = {}
         self._partitions: dict[str, Partition] = {}
         self._last_commit = -math.inf
@@ -162,7 +158,7 @@ class Worker:
             time.sleep(self.pace.seconds_to_wait)
             self._settle_if_there_is_room()
             return 0
-        if self._under_way is not None and self._under_way.is_over:
+        if self._committer.is_idle:
             self._settle_if_there_is_room()
         for name in self.log.partitions:
             self._partitions.setdefault(name, Partition(FIRST))
@@ -189,15 +185,20 @@ class Worker:
 
     def close(self) -> None:
         """Let go of log, sink and store. A commit under way is finished; what was taken in since will be read again."""
-        self._committing.shutdown()
+        self._committer.close()
         for part in (self.log, self.sink, self.store):
             if part is not None:
                 part.close()
 
     @property
+    def cannot_commit(self) -> str:
+        """Why the last commit failed; empty if all is well."""
+        return self._committer.has_no_room
+
+    @property
     def partitions(self) -> dict[str, Partition]:
         """A copy of what is known of each partition, committed or not."""
-        return copy.deepcopy(self._partitions)
+        return {name: one.copy() for name, one in list(self._partitions.items())}
 
     def latest(self, name: str) -> list[Posterior]:
         """Return the last durable posteriors of a series, in order; none if there is no such series."""
@@ -205,31 +206,22 @@ class Worker:
             return sorted(self._read_posterior(content) for content in self.store.posteriors(name))
 
     def _begin_commit(self) -> None:
-        """Hand a copy of what has changed to the thread that commits."""
+        """Hand over a copy of what has changed."""
         changes, self._changes = self._changes, _Changes()
         names = sorted(changes.series)
         packed = self.residents.rows(names) if names else ()
         rows = [(name, self._ledgers[name].copy(), row.tobytes()) for name, row in zip(names, packed, strict=True)]
-        moved = {name: copy.deepcopy(self._partitions[name]) for name in changes.partitions}
+        moved = {name: self._partitions[name].copy() for name in changes.partitions}
         posteriors = [(name, number, content) for (name, number), content in changes.posteriors.items()]
-        commit = Commit(rows, moved, posteriors, changes.quarantined)
-        self._under_way = _UnderWay(self._committing, self.store, commit, changes.made_at)
-        self._last_commit = time.monotonic()
+        self._committer.begin(Commit(rows, moved, posteriors, changes.quarantined))
+        self._last_commit, self._made_at = time.monotonic(), changes.made_at
 
     def _settle(self) -> None:
         """Wait until the commit under way is durable, and tell the log."""
-        if self._under_way is None:
-            return
-        if self.cannot_commit:
-            self._under_way.try_again()
-        try:
-            durable_at = self._under_way.result()
-        except DiskFullError as error:
-            self.cannot_commit = str(error)
-            raise
-        done, self._under_way, self.cannot_commit = self._under_way, None, ""
-        self.delays = [durable_at - at for at in done.made_at]
-        self.log.acknowledge({name: one.offset for name, one in done.commit.partitions.items()})
+        durable = self._committer.wait()
+        if durable is not None:
+            self.delays = [durable.since - at for at in self._made_at]
+            self.log.acknowledge({name: one.offset for name, one in durable.commit.partitions.items()})
 
     def _settle_if_there_is_room(self) -> None:
         with contextlib.suppress(DiskFullError):  # `cannot_commit` says so
@@ -347,29 +339,6 @@ def _bytes_of_each(rows: np.ndarray) -> list[bytes]:
     """Return the bytes of each row, by one copy of all: asking numpy row by row costs four times as much."""
     whole, size = rows.tobytes(), rows[0].nbytes
     return [whole[start : start + size] for start in range(0, len(whole), size)]
-
-
-class _UnderWay:
-    """A commit that a thread is writing."""
-
-    def __init__(self, thread: Executor, store: Store, commit: Commit, made_at: list[float]):
-        self.thread, self.store, self.commit, self.made_at = thread, store, commit, made_at
-        self.try_again()
-
-    def try_again(self) -> None:
-        self._future = self.thread.submit(self._write)
-
-    @property
-    def is_over(self) -> bool:
-        return self._future.done()
-
-    def result(self) -> float:
-        """Wait for it, and return when it was durable."""
-        return self._future.result()
-
-    def _write(self) -> float:
-        self.store.commit(self.commit)
-        return time.time()
 
 
 class _Changes:
