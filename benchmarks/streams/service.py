@@ -94,14 +94,14 @@ class Service:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self.process is not None:
+        if self.process is not None and self.process.poll() is None:
             self.end(signal.SIGKILL)
 
     def start(self) -> None:
         """Start it, and wait until it is ready."""
         self.process = self._launch(self.folder)
         while self.ask("/ready") is None:
-            assert self.process.poll() is None, (self.folder / "service.log").read_text()[-2000:]
+            self._must_run()
             time.sleep(0.05)
 
     def ask(self, path: str) -> str | None:
@@ -123,9 +123,14 @@ class Service:
     def finish(self, num_events: int) -> None:
         """Wait until all events are taken in, and stop it as one should."""
         while not self.has_received(num_events):
-            assert self.process is not None and self.process.poll() is None, "the service has ended"
+            self._must_run()
             time.sleep(0.05)
         assert self.end(signal.SIGTERM) == 0
+
+    def _must_run(self) -> None:
+        assert self.process is not None and self.process.poll() is None, (self.folder / "service.log").read_text()[
+            -2000:
+        ]
 
     def end(self, how: signal.Signals) -> int:
         """End it, and return its exit code."""

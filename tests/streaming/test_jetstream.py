@@ -105,6 +105,23 @@ def test_a_log_that_has_lost_what_comes_next_is_refused(server, tmp_path):
     log.close()
 
 
+def test_a_client_that_hears_nothing_in_time_is_asked_again(server, monkeypatch):
+    """Its `fetch` returns an empty list, and does not say that time is up, if the answer itself came too late."""
+
+    async def nothing(*arguments, **options):
+        return []
+
+    log = JetStreamLog(server.address, "events", SUBJECTS)
+    positions = dict.fromkeys(SUBJECTS, 0)
+    first = log.read(positions, 1, 0.5)
+    monkeypatch.setattr(log._subscription, "fetch", nothing)
+    assert log.read(positions, 1, 0.5) == []
+    monkeypatch.undo()
+    after = log.read(dict.fromkeys(SUBJECTS, first[0].next_offset), 1, 0.5)
+    assert after[0].raw == MESSAGES[1]
+    log.close()
+
+
 def test_deliveries_that_got_lost_on_the_way_are_asked_for_again(server):
     log = JetStreamLog(server.address, "events", SUBJECTS)
     positions = dict.fromkeys(SUBJECTS, 0)
