@@ -128,9 +128,8 @@ class Service:
         assert self.end(signal.SIGTERM) == 0
 
     def _must_run(self) -> None:
-        assert self.process is not None and self.process.poll() is None, (self.folder / "service.log").read_text()[
-            -2000:
-        ]
+        if self.process is None or self.process.poll() is not None:
+            raise AssertionError((self.folder / "service.log").read_text()[-2000:])
 
     def end(self, how: signal.Signals) -> int:
         """End it, and return its exit code."""
