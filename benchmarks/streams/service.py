@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
+from unittest import mock
 
 from benchmarks.processes import SINGLE_THREAD_FLAGS, free_port
 
@@ -48,11 +49,11 @@ class Forked:
     """
 
     def __init__(self, folder: Path):
-        os.environ |= ONE_THREAD
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
         self._process = context.Process(target=_serve, args=(str(folder),))
-        self._process.start()
+        with mock.patch.dict(os.environ, ONE_THREAD):
+            self._process.start()
         assert self._process.pid is not None
         self.pid = self._process.pid
 

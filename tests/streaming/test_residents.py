@@ -82,14 +82,13 @@ def test_the_step_of_an_event_that_never_came_is_a_missing_observation(stepped, 
             file.write(f'{{"series": "told", "seq": {sequence}, "y": {y}}}\n')
             if sequence != 2:
                 file.write(f'{{"series": "gone", "seq": {sequence}, "y": {y}}}\n')
-    residents = FleetResidents(FILTER, room=100, seed=5, largest_batch=48)
-    store = Store(tmp_path / "store", residents.identity)
-    worker = Worker(residents, FileLog(tmp_path / "log"), store)
+    store = Store(tmp_path / "store", RESIDENTS.identity)
+    worker = Worker(RESIDENTS, FileLog(tmp_path / "log"), store)
     worker.run(lambda: False, until_idle=True)
     told, gone = worker.latest("told"), worker.latest("gone")
     assert [one.fate for one in told] == ["applied", "missing", "applied"]
     assert [one.fate for one in gone] == ["applied", "filled", "applied"]
-    assert residents.one("told").time == residents.one("gone").time == 3, "the clock is the sequence number"
+    assert RESIDENTS.one("told").time == RESIDENTS.one("gone").time == 3, "the clock is the sequence number"
     assert told[1].figures["log_evidence_increment"] == pytest.approx(0.0, abs=1e-6)
     worker.close()
 
