@@ -86,8 +86,7 @@ def measure(num_series: int, backlog_events: int, seconds: float, share: float) 
             for walk in (False, True):
                 began_again = time.perf_counter()
                 worker = opened(filter, num_series, server, folder, walk)
-                worker.is_ready = True  # no compiling: that is not part of the state's size
-                worker.residents.warm_up = lambda: None
+                worker.residents.warm_up = lambda: None  # no compiling: that is not part of the state's size
                 worker.recover()
                 recovery["walked first" if walk else "trusted"] = round(time.perf_counter() - began_again, 2)
                 worker.close()
@@ -124,10 +123,9 @@ def steady(worker: Worker, server: NatsServer, num_series: int, rate: float, sec
     arguments = [server.address, "events", str(num_series), str(rate), str(seconds), str(first)]
     publisher = subprocess.Popen([sys.executable, "-m", "benchmarks.streams.publisher", *arguments])
     delays: list[float] = []
-    while publisher.poll() is None or worker.work_once():
-        if worker.work_once():
-            delays += worker.delays
-            worker.delays = []
+    while worker.work_once() or publisher.poll() is None:
+        delays += worker.delays
+        worker.delays = []
     kept = np.array(delays[int(WARM_UP_SHARE * len(delays)) :])
     levels = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
     return {name: round(1000 * float(np.quantile(kept, level)), 1) for name, level in levels.items()}
@@ -144,8 +142,7 @@ def soak(seconds: float, num_series: int = 1000, rate: float = 1000.0) -> dict:
             arguments = [server.address, "events", str(num_series), str(rate), str(seconds), "1"]
             publisher = subprocess.Popen([sys.executable, "-m", "benchmarks.streams.publisher", *arguments])
             sizes, began, look = [], time.perf_counter(), 0.0
-            while publisher.poll() is None or worker.work_once():
-                worker.work_once()
+            while worker.work_once() or publisher.poll() is None:
                 if time.perf_counter() - began > look:
                     sizes.append(round(resident_megabytes(), 1))
                     look += max(5.0, seconds / 40)
