@@ -14,6 +14,7 @@ keeps one worker under load for as long, and writes how its memory went to `resu
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import shutil
 import subprocess
@@ -70,6 +71,7 @@ def measure(num_series: int, backlog_events: int, seconds: float, share: float) 
                 server.publish("events", messages_of(range(num_series), sequence))
             worker = opened(filter, num_series, server, folder)
             worker.recover()
+            gc.freeze()  # as `serving` does
             while received(worker) < num_series:
                 worker.work_once()  # series are started here
             began = time.perf_counter(), time.process_time()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -41,6 +42,9 @@ def serve(config_path: str | os.PathLike) -> None:
 
 def _work(worker: Worker, delays: Delays, stop: threading.Event, configuration: Configuration) -> None:
     worker.recover()
+    # What is here by now stays. To look through it for garbage would stop the worker for a tenth of a second, often.
+    gc.collect()
+    gc.freeze()
     LOGGER.info("ready: %d series from %s", len(worker.residents.names), configuration.store["path"])
     while not stop.is_set():
         worker.work_once()
