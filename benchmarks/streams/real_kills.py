@@ -92,7 +92,8 @@ class Trial:
 
     def __init__(self, folder: Path, server: NatsServer, number: int, launch: Callable[[Path], Process]):
         self.folder, self.server, self.number, self.launch = folder, server, number, launch
-        lines = messy_lines(number, NUM_SERIES, NUM_STEPS)
+        # An empty line at the end of a message would be the message's end, and no event.
+        lines = [one for one in messy_lines(number, NUM_SERIES, NUM_STEPS) if one]
         self.num_events = len(lines)
         server.make_streams({f"events{number}": [f"events{number}.>"]})
         firsts = range(0, len(lines), LINES_A_MESSAGE)
