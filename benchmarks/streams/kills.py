@@ -118,10 +118,16 @@ def opened(folder: Path, store_kind: type[Store]) -> Worker:
     return Worker(residents, BookLog(folder / "log"), store, FileSink(folder / "outputs"), Rules(reorder=2), pace)
 
 
-def work(folder: Path, store_kind: type[Store]) -> dict[str, Any]:
-    """Take the log to its end, and return everything that is durable."""
+def live(folder: Path, store_kind: type[Store]) -> Worker:
+    """Take the log to its end, or as far as one comes."""
     worker = opened(folder, store_kind)
     worker.run(lambda: False, until_idle=True)
+    return worker
+
+
+def work(folder: Path, store_kind: type[Store]) -> dict[str, Any]:
+    """Take the log to its end, and return everything that is durable."""
+    worker = live(folder, store_kind)
     found = {
         "series": [[name, repr(ledger), state.hex()] for name, ledger, state in worker.store.rows()],
         "posteriors": {name: worker.latest(name) for name in sorted(worker.residents.names)},
@@ -154,11 +160,12 @@ def trial(folder: Path, seed: int, planted: str) -> tuple[int, int, list[str]]:
     began = time.perf_counter()
     wanted = work(folder / "calm", Store)
     usual = time.perf_counter() - began
-    draw, kills, lost = iter(numbers(seed + 2**32)), 0, False
+    draw, kills, lost, reached = iter(numbers(seed + 2**32)), 0, False, 0
+    longest = usual * LONGEST_LIFE
     while True:
-        pid = forked(lambda: work(folder / "killed", STORES[planted]))
+        pid = forked(lambda: live(folder / "killed", STORES[planted]))
         # From before the store is open to some dozen commits later.
-        time.sleep(usual * (next(draw) / 2**32) * LONGEST_LIFE)
+        time.sleep(longest * (next(draw) / 2**32))
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         if os.WIFEXITED(status):
@@ -167,6 +174,9 @@ def trial(folder: Path, seed: int, planted: str) -> tuple[int, int, list[str]]:
         if (folder / "killed" / "store" / "synced").exists():
             shutil.copy(folder / "killed" / "store" / "synced", folder / "killed" / "store" / "data.mdb")
         lost |= has_lost(folder / "killed")
+        before, reached = reached, durable_offset(folder / "killed")
+        # On a machine that others keep busy a life may be too short for anything.
+        longest = longest * 1.1 if reached == before else usual * LONGEST_LIFE
     differing = ["acknowledged but lost"] if lost else []
     if os.WEXITSTATUS(status):
         differing.append("it could not start again")
@@ -178,12 +188,16 @@ def trial(folder: Path, seed: int, planted: str) -> tuple[int, int, list[str]]:
 
 def has_lost(folder: Path) -> bool:
     """Tell whether the log has been told of more than the store holds."""
-    if not (folder / "acknowledged").exists():
-        return False
+    told = folder / "acknowledged"
+    return told.exists() and durable_offset(folder) < int(told.read_text())
+
+
+def durable_offset(folder: Path) -> int:
+    """Return how far a store has come."""
     store = Store(folder / "store", HashResidents().identity, walk_first=False)
-    durable = store.partitions()["."].offset
+    partitions = store.partitions()
     store.close()
-    return durable < int((folder / "acknowledged").read_text())
+    return partitions["."].offset if partitions else 0
 
 
 def run(num_kills: int, planted: str, longest: float = math.inf) -> dict[str, Any]:
