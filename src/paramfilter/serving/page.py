@@ -113,13 +113,13 @@ class _Scale(NamedTuple):
     low: float
     high: float
 
-    def across(self, time: float) -> float:
+    def across(self, time: int | float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * (time - self.first) / max(1, self.last - self.first)
 
     def up(self, value: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - self.low) / (self.high - self.low or 1.0)
 
-    def point(self, time: float, value: float) -> str:
+    def point(self, time: int | float, value: float) -> str:
         return f"{self.across(time):.1f},{self.up(value):.1f}"
 
 
@@ -136,7 +136,7 @@ def _axes(scale: _Scale) -> list[str]:
     return [*parts, _label(WIDTH - RIGHT + 28, HEIGHT - 12, "step")]
 
 
-def _label(x: float, y: float, text: str, more: str = "") -> str:
+def _label(x: int | float, y: int | float, text: str, more: str = "") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" font-size="12" fill="#5f6b7a"{more}>{text}</text>'
 
 
