@@ -102,7 +102,7 @@ def main() -> None:
         seconds = time.perf_counter() - began
         (partition,) = worker.partitions.values()
         reasons = collections.Counter(one.reason for one in worker.store.quarantined())
-        worker.store.close()
+        worker.close()
     assert partition.received == options.lines == sum(partition.counts.values()), "an event has got lost"
     row = {
         "lines": options.lines,

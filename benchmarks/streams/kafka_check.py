@@ -107,14 +107,13 @@ def work(address: str, folder: Path, topic: str, deaths: int) -> tuple:
             for _ in range(3):
                 worker.work_once()
             # What is taken in and not committed is forgotten, but its outputs have been written.
-            worker.commit = lambda: None
+            worker._begin_commit = lambda: None
             worker.work_once()
         else:
             worker.run(lambda: False, until_idle=True)
             rows = [(name, ledger, state) for name, ledger, state in store.rows()]
             found = rows, {name: vars(one) for name, one in store.partitions().items()}, read_all(address, topic)
-        for part in (log, sink, store):
-            part.close()
+        worker.close()
     return found
 
 

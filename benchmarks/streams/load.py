@@ -14,6 +14,7 @@ keeps one worker under load for as long, and writes how its memory went to `resu
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import shutil
 import subprocess
@@ -70,6 +71,7 @@ def measure(num_series: int, backlog_events: int, seconds: float, share: float) 
                 server.publish("events", messages_of(range(num_series), sequence))
             worker = opened(filter, num_series, server, folder)
             worker.recover()
+            gc.freeze()  # as `serving` does
             while received(worker) < num_series:
                 worker.work_once()  # series are started here
             began = time.perf_counter(), time.process_time()
@@ -80,17 +82,16 @@ def measure(num_series: int, backlog_events: int, seconds: float, share: float) 
             wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
             events = received(worker) - before
             delays = steady(worker, server, num_series, share * events / wall, seconds, rounds + 1)
-            close(worker)
+            worker.close()
             size = (folder / "store" / "data.mdb").stat().st_size
             recovery = {}
             for walk in (False, True):
                 began_again = time.perf_counter()
                 worker = opened(filter, num_series, server, folder, walk)
-                worker.is_ready = True  # no compiling: that is not part of the state's size
-                worker.residents.warm_up = lambda: None
+                worker.residents.warm_up = lambda: None  # no compiling: that is not part of the state's size
                 worker.recover()
                 recovery["walked first" if walk else "trusted"] = round(time.perf_counter() - began_again, 2)
-                close(worker)
+                worker.close()
     finally:
         shutil.rmtree(folder)
     return {
@@ -115,11 +116,6 @@ def opened(filter: pf.ParticleFilter, num_series: int, server: NatsServer, folde
     return Worker(residents, log, store, pace=Pace(messages=64, seconds_to_wait=0.05))
 
 
-def close(worker: Worker) -> None:
-    worker.log.close()
-    worker.store.close()
-
-
 def received(worker: Worker) -> int:
     return sum(one.received for one in worker._partitions.values())
 
@@ -129,10 +125,9 @@ def steady(worker: Worker, server: NatsServer, num_series: int, rate: float, sec
     arguments = [server.address, "events", str(num_series), str(rate), str(seconds), str(first)]
     publisher = subprocess.Popen([sys.executable, "-m", "benchmarks.streams.publisher", *arguments])
     delays: list[float] = []
-    while publisher.poll() is None or worker.work_once():
-        if worker.work_once():
-            delays += worker.delays
-            worker.delays = []
+    while worker.work_once() or publisher.poll() is None:
+        delays += worker.delays
+        worker.delays = []
     kept = np.array(delays[int(WARM_UP_SHARE * len(delays)) :])
     levels = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
     return {name: round(1000 * float(np.quantile(kept, level)), 1) for name, level in levels.items()}
@@ -149,15 +144,14 @@ def soak(seconds: float, num_series: int = 1000, rate: float = 1000.0) -> dict:
             arguments = [server.address, "events", str(num_series), str(rate), str(seconds), "1"]
             publisher = subprocess.Popen([sys.executable, "-m", "benchmarks.streams.publisher", *arguments])
             sizes, began, look = [], time.perf_counter(), 0.0
-            while publisher.poll() is None or worker.work_once():
-                worker.work_once()
+            while worker.work_once() or publisher.poll() is None:
                 if time.perf_counter() - began > look:
                     sizes.append(round(resident_megabytes(), 1))
                     look += max(5.0, seconds / 40)
             row = {"seconds": seconds, "series": num_series, "events": received(worker), "resident_megabytes": sizes}
             row["store_megabytes"] = round((folder / "store" / "data.mdb").stat().st_size / 2**20, 1)
             row["counts"] = worker.partitions["events"].counts
-            close(worker)
+            worker.close()
     finally:
         shutil.rmtree(folder)
     return row

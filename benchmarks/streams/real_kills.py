@@ -1,9 +1,13 @@
 """The real worker on a real JetStream, killed at random: `python -m benchmarks.streams.real_kills --kills 300`.
 
-A fleet of particle filters is started by `paramfilter.serving` in a process of its own, with its own log, store and
+A fleet of particle filters is run by `paramfilter.serving` in a process of its own, with its own log, store and
 outputs, and killed with SIGKILL some time after it is ready, while events are waiting. When all events have been
 taken in, every record of the store and every output is compared with those of a fleet that was never killed. The row
 is kept in `results/real_kills.json`.
+
+Most of a start are imports. A process that has done them, and has not touched JAX otherwise, is forked for each life
+(`service.Forked`); the filter is built, the store walked and taken up, and the step compiled in each anew, from the
+compilation cache. `--commanded` starts the command that a user gives instead.
 """
 
 from __future__ import annotations
@@ -13,21 +17,17 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 
 import lmdb
 
 from benchmarks.beliefs import put_row
-from benchmarks.processes import SINGLE_THREAD_FLAGS, free_port
 from benchmarks.streams.draws import numbers
 from benchmarks.streams.server import NatsServer
+from benchmarks.streams.service import Forked, Process, Service, commanded
 from benchmarks.streams.toy import messy_lines
 from paramfilter.streaming.store import TABLES
 
@@ -58,70 +58,10 @@ seconds_to_wait = 0.1
 port = {port}
 """
 
+NUM_SERIES, NUM_STEPS, LINES_A_MESSAGE = 200, 150, 64
 
-class Service:
-    """A fleet in a process of its own.
-
-    Args:
-        folder: Where its configuration and its store are.
-        config: What its file says; its port is filled in.
-    """
-
-    def __init__(self, folder: Path, config: str):
-        self.folder, self.port = folder, free_port()
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "fleet.toml").write_text(config.replace("{port}", str(self.port)))
-        self.process: subprocess.Popen | None = None
-
-    def __enter__(self) -> Service:
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self.process is not None:
-            self.end(signal.SIGKILL)
-
-    def start(self) -> None:
-        """Start it, and wait until it is ready."""
-        flags = {"XLA_FLAGS": SINGLE_THREAD_FLAGS, "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "paramfilter.serving", "fleet.toml"]
-        with (self.folder / "service.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                command, cwd=self.folder, env={**os.environ, **flags}, stdout=log, stderr=log
-            )
-        while self.ask("/ready") is None:
-            assert self.process.poll() is None, (self.folder / "service.log").read_text()[-2000:]
-            time.sleep(0.05)
-
-    def ask(self, path: str) -> str | None:
-        """Return what the front says; None if it says no, or nothing."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
-                return answer.read().decode()
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            return None
-
-    def has_received(self, num_events: int) -> bool:
-        """Tell whether so many events have been taken in."""
-        said = self.ask("/metrics") or ""
-        return any(
-            one.startswith("paramfilter_events_received_total") and one.endswith(f" {num_events}")
-            for one in said.splitlines()
-        )
-
-    def finish(self, num_events: int) -> None:
-        """Wait until all events are taken in, and stop it as one should."""
-        while not self.has_received(num_events):
-            assert self.process is not None and self.process.poll() is None, "the service has ended"
-            time.sleep(0.05)
-        assert self.end(signal.SIGTERM) == 0
-
-    def end(self, how: signal.Signals) -> int:
-        """End it, and return its exit code."""
-        assert self.process is not None
-        os.kill(self.process.pid, how)
-        code = self.process.wait()
-        self.process = None
-        return code
+LONGEST_LIFE = 1.5
+"""Seconds from being ready to being killed."""
 
 
 def records(store: Path) -> dict[bytes, dict[bytes, bytes]]:
@@ -140,52 +80,98 @@ def outputs(server: NatsServer, subject: str) -> set[bytes]:
     return {line for message in server.read_all("posteriors", subject) for line in message.split(b"\n")}
 
 
+class Trial:
+    """One log, and two fleets that read it.
+
+    Args:
+        folder: Where the fleets are.
+        server: Where the log is put.
+        number: Of this trial, from which its events come.
+        launch: Starts a fleet.
+    """
+
+    def __init__(self, folder: Path, server: NatsServer, number: int, launch: Callable[[Path], Process]):
+        self.folder, self.server, self.number, self.launch = folder, server, number, launch
+        # An empty line at the end of a message would be the message's end, and no event.
+        lines = [one for one in messy_lines(number, NUM_SERIES, NUM_STEPS) if one]
+        self.num_events = len(lines)
+        server.make_streams({f"events{number}": [f"events{number}.>"]})
+        firsts = range(0, len(lines), LINES_A_MESSAGE)
+        server.publish(f"events{number}.0", [b"\n".join(lines[one : one + LINES_A_MESSAGE]) for one in firsts])
+
+    def calm(self) -> None:
+        """Go through the log undisturbed."""
+        with self._fleet("calm", messages=64) as fleet:
+            fleet.start()
+            fleet.finish(self.num_events)
+
+    def killed(self, lives: Iterator[float]) -> int:
+        """Go through the log in lives of so many seconds, and in one more if they end first; return how many kills."""
+        kills = 0
+        with self._fleet("killed", messages=2) as fleet:
+            fleet.start()
+            for life in lives:
+                time.sleep(life)
+                if fleet.has_received(self.num_events):
+                    break
+                fleet.end(signal.SIGKILL)
+                kills += 1
+                fleet.start()
+            fleet.finish(self.num_events)
+        return kills
+
+    def has_same_ends(self) -> bool:
+        """Tell whether all records and all outputs are the same."""
+        stores = [records(self.folder / f"{name}{self.number}" / "store") for name in ("calm", "killed")]
+        said = [outputs(self.server, f"posteriors.{name}{self.number}") for name in ("calm", "killed")]
+        return stores[0] == stores[1] and said[0] == said[1]
+
+    def _fleet(self, name: str, messages: int) -> Service:
+        folder = self.folder / f"{name}{self.number}"
+        config = CONFIG.replace("{address}", self.server.address).replace("{stream}", f"events{self.number}")
+        config = config.replace("{name}", folder.name).replace("{folder}", str(folder))
+        return Service(folder, config.replace("{messages}", str(messages)), self.launch)
+
+
+def run(num_kills: int, longest: float, launch: Callable[[Path], Process]) -> dict:
+    """Kill so many times, or for so many seconds, and keep the row after each log."""
+    folder = Path(tempfile.mkdtemp(prefix="real-kills-"))
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "compiled"))
+    row = {"kills": 0, "logs": 0, "events": 0, "logs_that_differ": 0, "seconds": 0}
+    began, draw = time.monotonic(), iter(numbers(0))
+
+    def lives() -> Iterator[float]:
+        for _ in range(num_kills - row["kills"]):
+            if time.monotonic() - began > longest:
+                return
+            yield next(draw) / 2**32 * LONGEST_LIFE
+
+    try:
+        with NatsServer(folder / "nats") as server:
+            server.make_streams({"posteriors": ["posteriors.>"]})
+            while row["kills"] < num_kills and time.monotonic() - began < longest:
+                trial = Trial(folder, server, row["logs"], launch)
+                trial.calm()
+                row["kills"] += trial.killed(lives())
+                row["logs"] += 1
+                row["events"] += trial.num_events
+                row["logs_that_differ"] += not trial.has_same_ends()
+                row["seconds"] = round(time.monotonic() - began)
+                print(json.dumps(row), flush=True)
+                put_row("real_kills", {"what": "particle filters on JetStream, SIGKILL at random moments"}, row, ())
+    finally:
+        shutil.rmtree(folder)
+    return row
+
+
 def main() -> None:
     """Kill, compare, and keep the row."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=300)
-    parser.add_argument("--seconds", type=float, default=0.0, help="stop earlier, after so long")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop earlier, after so long")
+    parser.add_argument("--commanded", action="store_true", help="import everything anew in each life")
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="real-kills-"))
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "compiled"))
-    began, kills, trials, bad, events = time.monotonic(), 0, 0, 0, 0
-    is_over = lambda: kills >= options.kills or (0 < options.seconds < time.monotonic() - began)
-    draw = iter(numbers(0))
-    with NatsServer(folder / "nats") as server:
-        server.make_streams({"posteriors": ["posteriors.>"]})
-        while not is_over():
-            stream, lines = f"events{trials}", messy_lines(seed=trials, num_series=200, num_steps=150)
-            server.make_streams({stream: [f"{stream}.>"]})
-            server.publish(f"{stream}.0", [b"\n".join(lines[one : one + 64]) for one in range(0, len(lines), 64)])
-            make = lambda name, messages, stream=stream: Service(
-                folder / name,
-                CONFIG.replace("{address}", server.address)
-                .replace("{stream}", stream)
-                .replace("{name}", name)
-                .replace("{folder}", str(folder / name))
-                .replace("{messages}", str(messages)),
-            )
-            with make(f"calm{trials}", 64) as calm, make(f"killed{trials}", 2) as killed:
-                calm.start()
-                calm.finish(len(lines))
-                while not is_over():
-                    killed.start()
-                    if killed.has_received(len(lines)):
-                        break
-                    time.sleep(next(draw) / 2**32 * 1.5)
-                    killed.end(signal.SIGKILL)
-                    kills += 1
-                if killed.process is None:
-                    killed.start()
-                killed.finish(len(lines))
-            same = records(calm.folder / "store") == records(killed.folder / "store")
-            same &= outputs(server, f"posteriors.calm{trials}") == outputs(server, f"posteriors.killed{trials}")
-            trials, bad, events = trials + 1, bad + (not same), events + len(lines)
-    shutil.rmtree(folder)
-    row = {"kills": kills, "logs": trials, "events": events, "logs_that_differ": bad}
-    row["seconds"] = round(time.monotonic() - began)
-    print(json.dumps(row))
-    put_row("real_kills", {"what": "particle filters on JetStream, SIGKILL at random moments"}, row, ())
+    run(options.kills, options.seconds, commanded if options.commanded else Forked)
 
 
 if __name__ == "__main__":

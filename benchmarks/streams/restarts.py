@@ -29,11 +29,10 @@ def opened(server: NatsServer, folder: Path, subject: str, messages: int) -> Wor
     return Worker(residents, log, store, sink, Rules(reorder=3), Pace(messages, seconds_to_wait=0.1))
 
 
-def close(worker: Worker) -> tuple:
-    found = [(name, ledger, state) for name, ledger, state in worker.store.rows()], worker.partitions
-    for part in (worker.log, worker.sink, worker.store):
-        if part is not None:
-            part.close()
+def closed(worker: Worker) -> tuple:
+    """Return all that the store holds."""
+    found = list(worker.store.rows()), worker.partitions
+    worker.close()
     return found
 
 
@@ -49,7 +48,7 @@ def main() -> None:
         server.publish("events", [b"\n".join(lines[one : one + 16]) for one in range(0, len(lines), 16)])
         calm = opened(server, Path(name) / "calm", "posteriors.calm", 64)
         calm.run(lambda: False, until_idle=True)
-        wanted = close(calm)
+        wanted = closed(calm)
         worker = opened(server, Path(name) / "tried", "posteriors.tried", 4)
         worker.recover()
         thread = threading.Thread(target=lambda: worker.run(done.is_set))
@@ -65,7 +64,7 @@ def main() -> None:
             time.sleep(0.1)
         done.set()
         thread.join()
-        found = close(worker)
+        found = closed(worker)
         said = [outputs(server, f"posteriors.{one}") for one in ("calm", "tried")]
     row = {"restarts": under_load, "events": len(lines), "outputs": len(said[0])}
     row["differences"] = sum(one != other for one, other in zip((*wanted, said[0]), (*found, said[1]), strict=True))

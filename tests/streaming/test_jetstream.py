@@ -32,11 +32,6 @@ def make_worker(server, path, subject):
     return Worker(residents, log, store, sink, Rules(reorder=3), Pace(3, seconds_to_wait=0.1))
 
 
-def close(worker):
-    for part in (worker.log, worker.sink, worker.store):
-        part.close()
-
-
 def states(worker):
     return [(name, ledger.sequence, state) for name, ledger, state in worker.store.rows()]
 
@@ -47,7 +42,7 @@ def wanted(server, tmp_path_factory):
     worker = make_worker(server, tmp_path_factory.mktemp("wanted"), "posteriors.wanted")
     worker.run(lambda: False, until_idle=True)
     found = states(worker), worker.partitions
-    close(worker)
+    worker.close()
     return *found, outputs(server, "posteriors.wanted")
 
 
@@ -83,7 +78,7 @@ def test_a_server_that_dies_under_load_costs_nothing(server, wanted, tmp_path):
     assert states(worker) == wanted[0] and worker.partitions == wanted[1]
     found = outputs(server, "posteriors.restarts")
     assert len(found) == len(wanted[2]) and found == wanted[2]
-    close(worker)
+    worker.close()
 
 
 def test_a_worker_that_starts_again_begins_where_its_store_says(server, wanted, tmp_path):
@@ -91,11 +86,11 @@ def test_a_worker_that_starts_again_begins_where_its_store_says(server, wanted, 
         worker = make_worker(server, tmp_path, "posteriors.again")
         worker.recover()
         worker.work_once()
-        close(worker)  # what it had read and not committed is forgotten
+        worker.close()  # what it had read and not committed is forgotten
     worker = make_worker(server, tmp_path, "posteriors.again")
     worker.run(lambda: False, until_idle=True)
     assert states(worker) == wanted[0] and outputs(server, "posteriors.again") == wanted[2]
-    close(worker)
+    worker.close()
 
 
 def test_a_log_that_has_lost_what_comes_next_is_refused(server, tmp_path):
@@ -107,6 +102,23 @@ def test_a_log_that_has_lost_what_comes_next_is_refused(server, tmp_path):
     log._subscription = None
     with pytest.raises(pf.DataError, match="deleted before it was read"):
         log.read({"short": 2}, 10, 0.1)
+    log.close()
+
+
+def test_a_client_that_hears_nothing_in_time_is_asked_again(server, monkeypatch):
+    """Its `fetch` returns an empty list, and does not say that time is up, if the answer itself came too late."""
+
+    async def nothing(*arguments, **options):
+        return []
+
+    log = JetStreamLog(server.address, "events", SUBJECTS)
+    positions = dict.fromkeys(SUBJECTS, 0)
+    first = log.read(positions, 1, 0.5)
+    monkeypatch.setattr(log._subscription, "fetch", nothing)
+    assert log.read(positions, 1, 0.5) == []
+    monkeypatch.undo()
+    after = log.read(dict.fromkeys(SUBJECTS, first[0].next_offset), 1, 0.5)
+    assert after[0].raw == MESSAGES[1]
     log.close()
 
 

@@ -13,7 +13,7 @@ from paramfilter.streaming.store import Commit
 
 
 def test_kills_at_random_moments_change_nothing():
-    """A few here; ten thousand by `python -m benchmarks.streams.kills`."""
+    """A few here; ten thousand by `python -m benchmarks.streams.kills`. Each lock on a store dies with its owner."""
     program = "import json; from benchmarks.streams.kills import run; print(json.dumps(run(4, 'nothing')))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     row = json.loads(done.stdout)
@@ -49,12 +49,12 @@ def test_offsets_before_states_are_seen(tmp_path, kind, is_right):
 
     def work(path, kind):
         residents = HashResidents()
-        store = kind(path, residents.identity)
+        worker = Worker(residents, FileLog(tmp_path / "log"), kind(path, residents.identity), pace=Pace(20))
         try:
-            Worker(residents, FileLog(tmp_path / "log"), store, pace=Pace(20)).run(lambda: False, until_idle=True)
-            return [(name, state) for name, _, state in store.rows()]
+            worker.run(lambda: False, until_idle=True)
+            return [(name, state) for name, _, state in worker.store.rows()]
         finally:
-            store.close()
+            worker.close()
 
     wanted = work(tmp_path / "calm", Store)
     with pytest.raises(Killed):

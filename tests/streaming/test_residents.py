@@ -6,6 +6,7 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
+from paramfilter.errors import StoreError
 from paramfilter.fleet import Fleet
 from paramfilter.fleet.blocks import BLOCK
 from paramfilter.streaming import FileLog, FleetResidents, Store, Worker
@@ -68,6 +69,12 @@ def test_there_is_room_for_so_many(stepped):
         FleetResidents(FILTER, room=BLOCK).put(NAMES, [b""] * 60)
 
 
+def test_rows_of_another_size_are_refused(stepped):
+    rows = [row.tobytes() for row in RESIDENTS.rows(NAMES)]
+    with pytest.raises(StoreError, match=f"{len(rows[0])} bytes"):
+        RESIDENTS.put(NAMES, [*rows[:-1], rows[-1] + b"x"])
+
+
 def test_the_step_of_an_event_that_never_came_is_a_missing_observation(stepped, tmp_path):
     (tmp_path / "log").mkdir()
     with (tmp_path / "log" / "0.jsonl").open("w") as file:
@@ -75,16 +82,15 @@ def test_the_step_of_an_event_that_never_came_is_a_missing_observation(stepped, 
             file.write(f'{{"series": "told", "seq": {sequence}, "y": {y}}}\n')
             if sequence != 2:
                 file.write(f'{{"series": "gone", "seq": {sequence}, "y": {y}}}\n')
-    residents = FleetResidents(FILTER, room=100, seed=5, largest_batch=48)
-    store = Store(tmp_path / "store", residents.identity)
-    worker = Worker(residents, FileLog(tmp_path / "log"), store)
+    store = Store(tmp_path / "store", RESIDENTS.identity)
+    worker = Worker(RESIDENTS, FileLog(tmp_path / "log"), store)
     worker.run(lambda: False, until_idle=True)
     told, gone = worker.latest("told"), worker.latest("gone")
     assert [one.fate for one in told] == ["applied", "missing", "applied"]
     assert [one.fate for one in gone] == ["applied", "filled", "applied"]
-    assert residents.one("told").time == residents.one("gone").time == 3, "the clock is the sequence number"
+    assert RESIDENTS.one("told").time == RESIDENTS.one("gone").time == 3, "the clock is the sequence number"
     assert told[1].figures["log_evidence_increment"] == pytest.approx(0.0, abs=1e-6)
-    store.close()
+    worker.close()
 
 
 def test_a_model_of_several_arrays_is_refused():

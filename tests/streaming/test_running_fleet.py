@@ -3,11 +3,13 @@
 import json
 import re
 import signal
+import time
 from pathlib import Path
 
 import pytest
-from benchmarks.streams.real_kills import Service, outputs, records
+from benchmarks.streams.real_kills import outputs, records
 from benchmarks.streams.server import NatsServer
+from benchmarks.streams.service import Forked, Service, commanded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "running-fleet.md").read_text()
 NUM_EVENTS = 2001
@@ -27,27 +29,31 @@ def server(tmp_path_factory):
         yield server
 
 
-def fleet(server: NatsServer, folder: Path, subject: str = "posteriors") -> Service:
+def fleet(server: NatsServer, folder: Path, launch=commanded, subject: str = "posteriors") -> Service:
     config = block("toml").replace("nats://127.0.0.1:4222", server.address).replace("8080", "{port}")
-    return Service(folder, config.replace('subject = "posteriors"', f'subject = "{subject}"'))
+    return Service(folder, config.replace('subject = "posteriors"', f'subject = "{subject}"'), launch)
+
+
+def wait_until(is_so):
+    while not is_so():
+        time.sleep(0.05)
 
 
 def test_the_page_runs_and_a_fleet_that_is_killed_ends_with_the_same_bits(server, tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "compiled"))
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     server.make_streams({"again": ["again"]})
-    with fleet(server, tmp_path / "calm") as calm, fleet(server, tmp_path / "killed", "again") as killed:
+    with fleet(server, tmp_path / "calm") as calm, fleet(server, tmp_path / "killed", Forked, "again") as killed:
         calm.start()
-        while not calm.has_received(NUM_EVENTS) or '"sequence":100,' not in (calm.ask("/posterior/sensor-7") or ""):
-            pass
+        wait_until(lambda: calm.has_received(NUM_EVENTS))
+        wait_until(lambda: '"sequence":100,' in (calm.ask("/posterior/sensor-7") or ""))
         said = json.loads(calm.ask("/posterior/sensor-7") or "")
         assert said["series"] == "sensor-7" and 0 < said["posteriors"][0]["figures"]["sd:phi"] < 0.2
         assert 'fate="applied"} 2000' in (calm.ask("/metrics") or "") and "sensor-7" in (calm.ask("/") or "")
         calm.finish(NUM_EVENTS)
 
         killed.start()
-        while not re.search(r'fate="applied"} [1-9]', killed.ask("/metrics") or ""):
-            pass
+        wait_until(lambda: re.search(r'fate="applied"} [1-9]', killed.ask("/metrics") or ""))
         killed.end(signal.SIGKILL)  # once here; hundreds of times by `python -m benchmarks.streams.real_kills`
         killed.start()
         killed.finish(NUM_EVENTS)

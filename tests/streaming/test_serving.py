@@ -27,7 +27,7 @@ def worker(tmp_path_factory):
     worker = Worker(residents, FileLog(folder / "log"), Store(folder / "store", residents.identity))
     worker.run(lambda: False, until_idle=True)
     yield worker
-    worker.store.close()
+    worker.close()
 
 
 @pytest.fixture
@@ -65,12 +65,11 @@ def test_only_reading_is_allowed(client):
 
 def test_health_and_readiness(worker, delays):
     assert TestClient(make_front(worker, delays, None)).get("/health").status_code == 200
-    assert TestClient(make_front(worker, delays, None, is_alive=lambda: False)).get("/health").status_code == 500
     client = TestClient(make_front(worker, delays, None))
     assert client.get("/ready").status_code == 200
-    worker.cannot_commit = "there is no room"
+    worker._committer.has_no_room = "there is no room"
     assert client.get("/ready").status_code == 503 and "cannot write" in client.get("/").text
-    worker.cannot_commit, worker.is_ready = "", False
+    worker._committer.has_no_room, worker.is_ready = "", False
     assert client.get("/ready").status_code == 503 and "starting" in client.get("/").text
     worker.is_ready = True
 
@@ -149,7 +148,7 @@ def test_a_configuration_makes_a_worker(tmp_path):
     assert isinstance(configuration, Configuration) and configuration.http == Http(port=0)
     worker = configuration.make_worker()
     assert worker.rules.reorder == 2 and worker.residents.room == 10 and worker.residents.columns[0] == "mean:phi"
-    worker.store.close()
+    worker.close()
 
 
 @pytest.mark.parametrize(

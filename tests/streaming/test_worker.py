@@ -1,13 +1,17 @@
 """Whatever comes, in whatever pieces, however often the worker dies: the same states, every event accounted for."""
 
+import dataclasses
 import itertools
 import os
+import resource
+import threading
 
 import pytest
 from benchmarks.streams.draws import numbers
 from benchmarks.streams.toy import HashResidents, line, messy_lines
 
 import paramfilter as pf
+from paramfilter.errors import StoreError
 from paramfilter.streaming import Fate, FileLog, Message, Pace, PipeLog, Rules, Store, Worker
 from paramfilter.streaming.logs import CHUNK
 
@@ -64,11 +68,14 @@ def work(path, log, rules=Rules(reorder=3), pace=Pace(), sink=None, dies_after=N
             if not worker.work_once():
                 break
         worker.commit()
-        rows = [(name, vars(ledger) | {"held": sorted(ledger.held)}, state) for name, ledger, state in store.rows()]
+        rows = [
+            (name, dataclasses.asdict(ledger) | {"held": sorted(ledger.held)}, state)
+            for name, ledger, state in store.rows()
+        ]
         posteriors = {name: worker.latest(name) for name in residents.names}
         return rows, posteriors, {name: vars(one) for name, one in store.partitions().items()}, store.quarantined()
     finally:
-        store.close()
+        worker.close()
 
 
 def test_every_event_ends_in_one_of_five_ways(tmp_path):
@@ -112,16 +119,25 @@ def test_whoever_dies_goes_on_from_the_last_commit(tmp_path):
     assert len(set(wanted_sink.lines)) == len(wanted_sink.lines)
 
 
-def test_the_log_hears_only_of_what_is_durable(tmp_path):
+def test_a_commit_holds_nothing_that_came_after_it_and_the_log_hears_when_it_is_durable(tmp_path, monkeypatch):
     residents = HashResidents()
     log, store = ListLog(LINES), Store(tmp_path, residents.identity)
-    worker = Worker(residents, log, store, pace=Pace(10, seconds_between_commits=1e9))
+    worker = Worker(residents, log, store, rules=Rules(reorder=3), pace=Pace(40, seconds_between_commits=1e9))
+    may_write, commit = threading.Event(), store.commit
+    monkeypatch.setattr(store, "commit", lambda one: may_write.wait() and commit(one))
+    worker.work_once()  # the first batch is committed at once
+    names, moved = sorted(residents.names), worker.partitions
+    rows = zip(names, residents.rows(names), strict=True)
+    wanted = [(name, repr(worker._ledgers[name]), row.tobytes()) for name, row in rows]
     worker.work_once()
-    worker.work_once()
-    assert log.acknowledged == {"p": 10}, "the first batch is committed at once"
+    assert worker.partitions["p"].offset == 80 and log.acknowledged == {}
+    may_write.set()
+    worker._settle()
+    assert log.acknowledged == {"p": 40} and store.partitions() == moved
+    assert [(name, repr(ledger), state) for name, ledger, state in store.rows()] == wanted
     worker.commit()
-    assert log.acknowledged == {"p": 20} and store.partitions()["p"].offset == 20
-    store.close()
+    assert log.acknowledged == {"p": 80} and store.partitions() == worker.partitions
+    worker.close()
 
 
 def test_only_what_has_changed_is_written(tmp_path, monkeypatch):
@@ -129,11 +145,13 @@ def test_only_what_has_changed_is_written(tmp_path, monkeypatch):
     store = Store(tmp_path, residents.identity)
     worker = Worker(residents, ListLog([line("a", 1, 0.0), line("b", 1, 0.0), line("b", 2, 0.0)]), store, pace=Pace(2))
     worker.work_once()
+    worker.commit()
     written = []
     monkeypatch.setattr(store, "commit", lambda commit: written.extend(name for name, _, _ in commit.rows))
     worker.work_once()
+    worker.commit()
     assert written == ["b"]
-    store.close()
+    worker.close()
 
 
 def test_a_series_stays_in_its_partition(tmp_path):
@@ -150,7 +168,7 @@ def test_more_series_than_there_is_room_for_are_quarantined(tmp_path):
     worker = Worker(residents, ListLog([line(name, 1, 0.0) for name in "abcab"]), store)
     worker.run(lambda: False, until_idle=True)
     assert worker.partitions["p"].counts["quarantined"] == 1 and "room for 2" in store.quarantined()[0].reason
-    store.close()
+    worker.close()
 
 
 def test_too_much_poison_stops_the_worker(tmp_path):
@@ -160,7 +178,7 @@ def test_too_much_poison_stops_the_worker(tmp_path):
     worker.pace = Pace(most_quarantined=0.01)
     with pytest.raises(pf.DataError, match=r"of \d+ events were quarantined"):
         worker.run(lambda: False, until_idle=True)
-    store.close()
+    worker.close()
 
 
 def test_a_full_disk_stops_reading_and_not_the_worker(tmp_path):
@@ -177,9 +195,30 @@ def test_a_full_disk_stops_reading_and_not_the_worker(tmp_path):
     store._environment.set_mapsize(1 << 24)
     while worker.work_once() or store.partitions()["p"].offset < 400:
         pass
+    worker.commit()
     assert not worker.cannot_commit and log.acknowledged == {"p": 400}
     assert len(list(store.rows())) == 400
-    store.close()
+    worker.close()
+
+
+def test_a_disk_that_fails_ends_the_worker_and_another_goes_on(tmp_path):
+    """The kernel cuts a write short, in the middle of a commit; `benchmarks.streams.disks` has disks that fail."""
+    wanted = work(tmp_path / "calm", ListLog(LINES))
+    residents = HashResidents()
+    log, store = ListLog(LINES), Store(tmp_path / "tried", residents.identity)
+    worker = Worker(residents, log, store, rules=Rules(reorder=3), pace=Pace(20))
+    worker.work_once()
+    worker.commit()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((store.path / "data.mdb").stat().st_size + 6000, hard))
+    try:
+        with pytest.raises(StoreError, match="will be read again from the log"):
+            worker.run(lambda: False, until_idle=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    worker.close()
+    assert log.acknowledged["p"] < len(LINES)
+    assert work(tmp_path / "tried", ListLog(LINES)) == wanted
 
 
 def test_files_are_read_as_they_grow_and_in_the_order_of_their_names(tmp_path):

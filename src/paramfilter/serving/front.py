@@ -8,13 +8,13 @@ request or of an observation is logged.
 from __future__ import annotations
 
 import hmac
-import re
 from typing import Any
 
 from paramfilter.extras import extra
 from paramfilter.serving.metrics import Delays, metrics_of
 from paramfilter.serving.page import fleet_page, series_page
 from paramfilter.streaming import Posterior, Worker
+from paramfilter.streaming.events import NAME
 
 EXTRA = "serve"
 """The extra that brings starlette and uvicorn."""
@@ -28,23 +28,20 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
-
-def make_front(worker: Worker, delays: Delays, token: bytes | None, is_alive: Any = lambda: True) -> Any:
+def make_front(worker: Worker, delays: Delays, token: bytes | None) -> Any:
     """Return an ASGI application.
 
     Args:
         worker: Whose figures are shown; another thread may be running it.
         delays: Where delays are counted.
         token: What requests for data must carry; None if they need nothing.
-        is_alive: Tells whether the worker still runs.
     """
     responses, routing = extra("starlette.responses", EXTRA), extra("starlette.routing", EXTRA)
     plain, page, data = responses.PlainTextResponse, responses.HTMLResponse, responses.JSONResponse
 
     def health(request: Any) -> Any:
-        return plain("alive\n") if is_alive() else plain("the worker has ended\n", 500)
+        return plain("alive\n")
 
     def ready(request: Any) -> Any:
         if worker.cannot_commit:
@@ -56,7 +53,7 @@ def make_front(worker: Worker, delays: Delays, token: bytes | None, is_alive: An
 
     def found(request: Any) -> tuple[str, list[Posterior]]:
         name = request.path_params["name"]
-        return name, worker.latest(name) if _NAME.fullmatch(name) else []
+        return name, worker.latest(name) if NAME.fullmatch(name) else []
 
     def posterior(request: Any) -> Any:
         name, posteriors = found(request)

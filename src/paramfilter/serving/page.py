@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from paramfilter.outcome import Outcome
 from paramfilter.serving.metrics import BUCKETS, Delays
@@ -86,36 +87,66 @@ def ribbon(parameter: str, posteriors: Sequence[Posterior]) -> str:
     means = [one.figures[f"mean:{parameter}"] for one in posteriors]
     sds = [NINETY * one.figures[f"sd:{parameter}"] for one in posteriors]
     lows, highs = ([mean + sign * sd for mean, sd in zip(means, sds, strict=True)] for sign in (-1, 1))
-    low, high = min(lows), max(highs)
-    if not (math.isfinite(low) and math.isfinite(high)):
+    scale = _Scale(times[0], times[-1], min(lows), max(highs))
+    if not (math.isfinite(scale.low) and math.isfinite(scale.high)):
         return f"<p>{html.escape(parameter)}: the last figures are not finite.</p>"
-    ticks = [tick for tick in _ticks(low, high) if low <= tick <= high]
-    across = lambda time: LEFT + (WIDTH - LEFT - RIGHT) * (time - times[0]) / max(1, times[-1] - times[0])
-    up = lambda value: HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low or 1.0)
-    points = lambda values: [f"{across(time):.1f},{up(value):.1f}" for time, value in zip(times, values, strict=True)]
+    points = lambda values: [scale.point(*pair) for pair in zip(times, values, strict=True)]
     band = " ".join(points(lows) + points(highs)[::-1])
-    label = lambda x, y, text, more="": (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="12" fill="#5f6b7a"{more}>{text}</text>'
-    )
-    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(parameter)} over time">']
-    for tick in ticks:
-        parts.append(f'<path d="M{LEFT} {up(tick):.1f}H{WIDTH - RIGHT}" stroke="#e8edf2"/>')
-        parts.append(label(LEFT - 8, up(tick) + 4, f"{tick:.4g}", ' text-anchor="end"'))
-    parts.append(f'<polygon points="{band}" fill="#c9dcee"/>')
-    parts.append(f'<polyline points="{" ".join(points(means))}" fill="none" stroke="#2b5c8a" stroke-width="2"/>')
-    for one, mean in zip(posteriors, means, strict=True):
-        if one.fate not in (Fate.APPLIED,):
-            parts.append(f'<circle cx="{across(one.sequence):.1f}" cy="{up(mean):.1f}" r="2.5" fill="#b45309"/>')
-    for time in (
-        tick
-        for tick in _ticks(float(times[0]), float(times[-1]))
-        if times[0] <= tick <= times[-1] and tick == int(tick)
-    ):
-        parts.append(label(across(time), HEIGHT - 12, f"{int(time):,}", ' text-anchor="middle"'))
-    parts.append(label(WIDTH - RIGHT + 28, HEIGHT - 12, "step"))
     end = ' font-weight="600" style="fill:#2b5c8a"'
-    parts.append(label(WIDTH - RIGHT + 8, up(means[-1]) + 4, f"{means[-1]:.4g}", end))
-    return "".join([*parts, "</svg>"])
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(parameter)} over time">',
+        *_axes(scale),
+        f'<polygon points="{band}" fill="#c9dcee"/>',
+        f'<polyline points="{" ".join(points(means))}" fill="none" stroke="#2b5c8a" stroke-width="2"/>',
+        *(_dot(scale, one.sequence, mean) for one, mean in zip(posteriors, means, strict=True) if _is_empty(one)),
+        _label(WIDTH - RIGHT + 8, scale.up(means[-1]) + 4, f"{means[-1]:.4g}", end),
+        "</svg>",
+    ]
+    return "".join(parts)
+
+
+class _Scale(NamedTuple):
+    """Where a step and a value stand on the picture."""
+
+    first: int
+    last: int
+    low: float
+    high: float
+
+    def across(self, time: int | float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (time - self.first) / max(1, self.last - self.first)
+
+    def up(self, value: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - self.low) / (self.high - self.low or 1.0)
+
+    def point(self, time: int | float, value: float) -> str:
+        return f"{self.across(time):.1f},{self.up(value):.1f}"
+
+
+def _axes(scale: _Scale) -> list[str]:
+    """Draw lines and numbers at round values, and numbers at round steps."""
+    parts = []
+    for tick in _ticks(scale.low, scale.high):
+        if scale.low <= tick <= scale.high:
+            parts.append(f'<path d="M{LEFT} {scale.up(tick):.1f}H{WIDTH - RIGHT}" stroke="#e8edf2"/>')
+            parts.append(_label(LEFT - 8, scale.up(tick) + 4, f"{tick:.4g}", ' text-anchor="end"'))
+    for tick in _ticks(float(scale.first), float(scale.last)):
+        if scale.first <= tick <= scale.last and tick == int(tick):
+            parts.append(_label(scale.across(tick), HEIGHT - 12, f"{int(tick):,}", ' text-anchor="middle"'))
+    return [*parts, _label(WIDTH - RIGHT + 28, HEIGHT - 12, "step")]
+
+
+def _label(x: int | float, y: int | float, text: str, more: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="12" fill="#5f6b7a"{more}>{text}</text>'
+
+
+def _dot(scale: _Scale, time: int, value: float) -> str:
+    return f'<circle cx="{scale.across(time):.1f}" cy="{scale.up(value):.1f}" r="2.5" fill="#b45309"/>'
+
+
+def _is_empty(posterior: Posterior) -> bool:
+    """Tell whether a step had no observation."""
+    return posterior.fate != Fate.APPLIED
 
 
 def _series_table(worker: Worker) -> str:

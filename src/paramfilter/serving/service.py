@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -36,13 +37,14 @@ def serve(config_path: str | os.PathLike) -> None:
         with _signals(stop), _front(worker, delays, token, configuration.http):
             _work(worker, delays, stop, configuration)
     finally:
-        for part in (worker.log, worker.sink, worker.store):
-            if part is not None:
-                part.close()
+        worker.close()
 
 
 def _work(worker: Worker, delays: Delays, stop: threading.Event, configuration: Configuration) -> None:
     worker.recover()
+    # What is here by now stays. To look through it for garbage would stop the worker for a tenth of a second, often.
+    gc.collect()
+    gc.freeze()
     LOGGER.info("ready: %d series from %s", len(worker.residents.names), configuration.store["path"])
     while not stop.is_set():
         worker.work_once()

@@ -39,7 +39,11 @@ LARGEST_SEQUENCE = 2**31 - 1
 
 FIELDS = frozenset({"series", "seq", "y", "inputs", "at"})
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
+NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
+"""What a series may be called."""
+
+_NO_JSON = "an event is JSON in UTF-8"
+_SPACES = " \t\n\r"
 _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _BRACKETS = re.compile(rb"[\[\]{}]")
 
@@ -100,7 +104,7 @@ class EventParser:
         if not content.keys() <= FIELDS:
             raise RefusedEvent(f"an event has the fields {', '.join(sorted(FIELDS))} and no other")
         name, sequence, at = content.get("series"), content.get("seq"), content.get("at")
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise RefusedEvent("series must be a name of 1 to 128 letters, digits, dots, dashes and underscores")
         if type(sequence) is not int or not 1 <= sequence <= LARGEST_SEQUENCE:
             raise RefusedEvent(f"seq must be a whole number from 1 to {LARGEST_SEQUENCE}")
@@ -125,6 +129,8 @@ class EventParser:
         """Return the numbers of nested lists, in the order of their memory; null alone is an array of nothing."""
         if given is None:
             return [math.nan] * math.prod(shape)
+        if not shape:
+            return [self._number(field, shape, given)]
         parts = [given]
         for length in shape:
             if not all(isinstance(part, list) and len(part) == length for part in parts):
@@ -135,13 +141,13 @@ class EventParser:
     def _number(self, field: str, shape: tuple[int, ...], given: Any) -> float:
         if given is None:
             return math.nan
-        if type(given) not in (int, float):
+        if type(given) is not float and type(given) is not int:  # a bool is an int to isinstance
             raise RefusedEvent(f"{field} must hold numbers in the shape {list(shape)}")
+        if -self.largest <= given <= self.largest:
+            return float(given)
         if not abs(given) < math.inf:
             raise RefusedEvent(f"{field} holds a number that is not finite; null is for a missing one")
-        if abs(given) > self.largest:
-            raise RefusedEvent(f"{field} holds a number beyond {self.largest:.1e}, the largest of this precision")
-        return float(given)
+        raise RefusedEvent(f"{field} holds a number beyond {self.largest:.1e}, the largest of this precision")
 
 
 def _checked_json(line: bytes) -> Any:
@@ -151,9 +157,13 @@ def _checked_json(line: bytes) -> Any:
     if line.count(b"[") + line.count(b"{") > DEEPEST and _depth(line) > DEEPEST:
         raise RefusedEvent(f"an event is at most {DEEPEST} brackets deep")
     try:
-        return _DECODER.decode(line.decode())
+        text = line.decode().strip(_SPACES)
+        content, end = _DECODER.raw_decode(text)
     except ValueError as error:  # also of a text that is not UTF-8, and of a number with thousands of digits
-        raise RefusedEvent("an event is JSON in UTF-8") from error
+        raise RefusedEvent(_NO_JSON) from error
+    if end != len(text):
+        raise RefusedEvent(_NO_JSON)
+    return content
 
 
 def _depth(line: bytes) -> int:

@@ -81,6 +81,8 @@ class JetStreamLog:
         try:
             got = await self._subscription.fetch(at_most, timeout=max(wait, PAUSE))
         except TimeoutError:
+            got = []
+        if not got:  # the client may also return nothing at all, if it comes too late to hear that there is nothing
             await self._subscription.consumer_info()  # an error if the server has forgotten us
             return []
         # What was under way when a connection broke counts as delivered on the server. Deliveries are numbered without

@@ -68,7 +68,7 @@ class Arrival(NamedTuple):
     steps: tuple[Step, ...] = ()
 
 
-@dataclass
+@dataclass(slots=True)
 class Ledger:
     """What has to be remembered about the order of a series.
 
@@ -86,15 +86,18 @@ class Ledger:
     has_old_gaps: bool = False
     held: dict[int, Event] = field(default_factory=dict)
 
-    def advance(self) -> Step:
-        """Take the next step, with its event if that is here."""
-        event = self.held.pop(self.sequence + 1, None)
+    def advance(self, event: Event | None) -> Step:
+        """Take the next step, with its event or without."""
         self.has_old_gaps |= bool(self.gaps >> (WINDOW - 1))
         self.gaps = (self.gaps << 1 | (event is None)) & _ALL
         self.sequence += 1
         if event is None:
             return Step(self.sequence, None, None)
         return Step(self.sequence, event, Fate.MISSING if event.is_missing else Fate.APPLIED)
+
+    def copy(self) -> Ledger:
+        """Return the same, which stays as it is when this one goes on."""
+        return Ledger(self.partition, self.sequence, self.gaps, self.has_old_gaps, dict(self.held))
 
     def past(self, sequence: int) -> Fate:
         """Say what an event is whose step has been taken; late if it may be late, since those are kept."""
@@ -133,8 +136,10 @@ class Rules:
             return Arrival(Fate.QUARANTINED, f"more than {self.longest_gap} steps before it have not come")
         if ahead and not self.fill_gaps and len(ledger.held) >= self.reorder:
             return Arrival(Fate.QUARANTINED, f"a step before it has not come, and {self.reorder} events wait already")
+        if not ahead and not ledger.held:
+            return Arrival(None, steps=(ledger.advance(event),))
         ledger.held[event.sequence] = event
         steps = []
         while ledger.sequence + 1 in ledger.held or (self.fill_gaps and len(ledger.held) > self.reorder):
-            steps.append(ledger.advance())
+            steps.append(ledger.advance(ledger.held.pop(ledger.sequence + 1, None)))
         return Arrival(None, steps=tuple(steps))

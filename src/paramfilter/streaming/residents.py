@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from paramfilter.components import components_of
-from paramfilter.errors import DataError
+from paramfilter.errors import DataError, StoreError
 from paramfilter.filters import FilterState, ParticleFilter
 from paramfilter.fleet import blocks
 from paramfilter.fleet.blocks import BLOCK
@@ -221,6 +221,8 @@ class _Layout:
 
     def from_bytes(self, rows: Sequence[bytes], num_rows: int) -> FilterState:
         """Return the rows that `as_bytes` made, among spare ones."""
+        if any(len(row) != sum(self.sizes) for row in rows):
+            raise StoreError(f"a row of this filter has {sum(self.sizes)} bytes, and one in the store has not.")
         packed = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), sum(self.sizes))
         leaves, start = [], 0
         for (dtype, shape), size in zip(self.parts, self.sizes, strict=True):

@@ -20,9 +20,11 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +41,9 @@ FORMAT = 1
 
 LARGEST_BYTES = 1 << 40
 """Of address space, not of disk: the file is as large as what it holds."""
+
+FULL_BELOW = 1 << 20
+"""A disk with fewer bytes left is full: a write that was cut short has taken all but the odd page."""
 
 TABLES = (b"about", b"series", b"partitions", b"posteriors", b"quarantine")
 
@@ -64,6 +69,10 @@ class Partition:
     received: int = 0
     filled: int = 0
     num_series: int = 0
+
+    def copy(self) -> Partition:
+        """Return the same, which stays as it is when this one goes on."""
+        return replace(self, counts=dict(self.counts))
 
     @property
     def waiting(self) -> int:
@@ -131,7 +140,7 @@ class Store:
         self.path, self.keep, self.keep_quarantined = Path(path), keep, keep_quarantined
         self._lmdb = extra("lmdb", EXTRA)
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = _owned(self.path)
+        self._lock, self._in_use = _owned(self.path), threading.Lock()
         try:
             self._check_file(walk_first)
             self._environment = self._opened(largest_bytes)
@@ -142,9 +151,10 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Give the store back."""
-        self._environment.close()
-        os.close(self._lock)
+        """Give the store back; a commit that is under way is waited for."""
+        with self._in_use:
+            self._environment.close()
+            os.close(self._lock)
 
     def commit(self, commit: Commit) -> None:
         """Make all of it durable, or nothing.
@@ -154,7 +164,7 @@ class Store:
             StoreError: The disk failed. Whether the commit is there is not known: open the store again.
         """
         try:
-            with self._environment.begin(write=True) as transaction:
+            with self._in_use, self._environment.begin(write=True) as transaction:
                 self._write(transaction, commit)
         except self._lmdb.Error as error:
             raise self._named(error) from error
@@ -172,7 +182,8 @@ class Store:
 
     def partitions(self) -> dict[str, Partition]:
         """Return how far each partition has been read."""
-        return {name.decode(): Partition(**json.loads(content)) for name, content in self._all(b"partitions")}
+        with self.reading():
+            return {name.decode(): _partition_of(content) for name, content in self._all(b"partitions")}
 
     def rows(self) -> Iterator[tuple[str, Ledger, bytes]]:
         """Go through all series: their names, ledgers and states.
@@ -182,8 +193,10 @@ class Store:
         """
         found = 0
         for name, content in self._all(b"series"):
-            ledger, size = _ledger_of(content)
-            yield name.decode(), ledger, content[size:]
+            with self.reading():
+                ledger, size = _ledger_of(content)
+                row = name.decode(), ledger, content[size:]
+            yield row
             found += 1
         wanted = sum(one.num_series for one in self.partitions().values())
         if found != wanted:
@@ -202,11 +215,20 @@ class Store:
     def quarantined(self) -> list[Quarantined]:
         """Return the last lines that were put aside."""
         found = []
-        for key, content in self._all(b"quarantine"):
-            reason, _, raw = content[8:].partition(b"\0")
-            (number,) = struct.unpack(">Q", content[:8])
-            found.append(Quarantined(key[: -_SLOT.size].decode(), number, reason.decode(), raw))
+        with self.reading():
+            for key, content in self._all(b"quarantine"):
+                reason, _, raw = content[8:].partition(b"\0")
+                (number,) = struct.unpack(">Q", content[:8])
+                found.append(Quarantined(key[: -_SLOT.size].decode(), number, reason.decode(), raw))
         return sorted(found)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Refuse a record that has its checksum and still says what no commit would have written."""
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, struct.error, RecursionError) as error:
+            raise self._damaged(f"a record cannot be read ({type(error).__name__}: {error})") from error
 
     def _slot(self, name: str, sequence: int) -> bytes:
         return name.encode() + b"\0" + _SLOT.pack(sequence % self.keep)
@@ -276,11 +298,16 @@ class Store:
     def _named(self, error: Exception) -> StoreError:
         """Say in our words what LMDB says."""
         text = str(error)
-        if isinstance(error, self._lmdb.MapFullError) or os.strerror(errno.ENOSPC) in text:
+        if isinstance(error, self._lmdb.MapFullError) or os.strerror(errno.ENOSPC) in text or self._is_cut_short(text):
             return DiskFullError(f"there is no room for the store at {self.path} ({text}).")
         return StoreError(
             f"the store at {self.path} failed: {text}. What is not committed will be read again from the log."
         )
+
+    def _is_cut_short(self, text: str) -> bool:
+        """Tell whether a write ended early for want of room, which LMDB calls an input/output error."""
+        disk = os.statvfs(self.path)
+        return os.strerror(errno.EIO) in text and disk.f_bavail * disk.f_frsize < FULL_BELOW
 
     def _damaged(self, what: str) -> StoreError:
         return StoreError(
@@ -313,9 +340,19 @@ def _row_of(ledger: Ledger) -> bytes:
     return head + partition + held
 
 
+def _partition_of(content: bytes) -> Partition:
+    partition = Partition(**json.loads(content))
+    numbers = [partition.offset, partition.received, partition.filled, partition.num_series, *partition.counts.values()]
+    if partition.counts.keys() != set(Fate) or not all(type(one) is int and one >= 0 for one in numbers):
+        raise ValueError("a partition has counts of events")
+    return partition
+
+
 def _ledger_of(content: bytes) -> tuple[Ledger, int]:
     length, sequence, gaps, has_old_gaps, held_size = _LEDGER.unpack_from(content)
     start = _LEDGER.size + length
+    if start + held_size > len(content):
+        raise ValueError("a series is shorter than it says")
     held = [Event(*one) for one in json.loads(content[start : start + held_size] or b"[]")]
     ledger = Ledger(
         content[_LEDGER.size : start].decode(), sequence, gaps, has_old_gaps, {event.sequence: event for event in held}

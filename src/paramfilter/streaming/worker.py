@@ -10,11 +10,14 @@ received (less those that still wait for one before them).
 
 A worker owns its store, and through it the partitions it reads. Outputs are written before the commit, so they may be
 written twice after a crash; each is known by series and sequence number, and the second is the same as the first.
+
+A commit is a copy of what has changed, and is written while the next batch is worked on (`commits`); the log hears of
+it when it is durable.
 """
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import json
 import math
 import struct
@@ -26,6 +29,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from paramfilter.errors import DataError
+from paramfilter.streaming.commits import Committer
 from paramfilter.streaming.events import LARGEST_EVENT, Event, RefusedEvent
 from paramfilter.streaming.logs import FIRST, Log, Message
 from paramfilter.streaming.ordering import Fate, Ledger, Rules, Step
@@ -112,11 +116,10 @@ class Worker:
         self.residents, self.log, self.store, self.sink = residents, log, store, sink
         self.rules, self.pace = rules, pace
         self.is_ready = False
-        self.cannot_commit = ""
-        """Why the last commit failed; empty if all is well."""
         self.delays: list[float] = []
-        """Seconds from each event's `at` to its commit, of the last commit."""
+        """Seconds from each event's `at` to its commit, of the last that became durable."""
         self._changes = _Changes()
+        self._committer, self._made_at = Committer(store), []
         self._ledgers: dict[str, Ledger] = {}
         self._partitions: dict[str, Partition] = {}
         self._last_commit = -math.inf
@@ -153,8 +156,10 @@ class Worker:
         """Read one batch and take it in; commit if it is time to. Return how many messages there were."""
         if self.cannot_commit:  # nothing more is read while nothing can be kept
             time.sleep(self.pace.seconds_to_wait)
-            self._commit_if_there_is_room()
+            self._settle_if_there_is_room()
             return 0
+        if self._committer.is_idle:
+            self._settle_if_there_is_room()
         for name in self.log.partitions:
             self._partitions.setdefault(name, Partition(FIRST))
         positions = {name: one.offset for name, one in self._partitions.items()}
@@ -162,40 +167,65 @@ class Worker:
         if messages:
             self._take_in(messages)
         if self._changes and time.monotonic() - self._last_commit >= self.pace.seconds_between_commits:
-            self._commit_if_there_is_room()
+            self._settle_if_there_is_room()
+            if not self.cannot_commit:
+                self._begin_commit()
         return len(messages)
 
     def commit(self) -> None:
-        """Make everything taken in so far durable, and tell the log."""
-        changes = self._changes
-        if not changes:
-            return
-        names = sorted(changes.series)
-        packed = self.residents.rows(names) if names else ()
-        rows = [(name, self._ledgers[name], row.tobytes()) for name, row in zip(names, packed, strict=True)]
-        moved = {name: self._partitions[name] for name in changes.partitions}
-        posteriors = [(name, number, content) for (name, number), content in changes.posteriors.items()]
-        self.store.commit(Commit(rows, moved, posteriors, changes.quarantined))
-        self.cannot_commit = ""
-        self._last_commit, now = time.monotonic(), time.time()
-        self.delays = [now - at for at in changes.made_at]
-        self._changes = _Changes()
-        self.log.acknowledge({name: one.offset for name, one in moved.items()})
+        """Make everything taken in so far durable, and tell the log.
+
+        Raises:
+            DiskFullError: There is no room; what was taken in is kept, and can be committed later.
+        """
+        self._settle()
+        if self._changes:
+            self._begin_commit()
+            self._settle()
+
+    def close(self) -> None:
+        """Let go of log, sink and store. A commit under way is finished; what was taken in since will be read again."""
+        self._committer.close()
+        for part in (self.log, self.sink, self.store):
+            if part is not None:
+                part.close()
+
+    @property
+    def cannot_commit(self) -> str:
+        """Why the last commit failed; empty if all is well."""
+        return self._committer.has_no_room
 
     @property
     def partitions(self) -> dict[str, Partition]:
         """A copy of what is known of each partition, committed or not."""
-        return copy.deepcopy(self._partitions)
+        return {name: one.copy() for name, one in list(self._partitions.items())}
 
     def latest(self, name: str) -> list[Posterior]:
         """Return the last durable posteriors of a series, in order; none if there is no such series."""
-        return sorted(self._read_posterior(content) for content in self.store.posteriors(name))
+        with self.store.reading():
+            return sorted(self._read_posterior(content) for content in self.store.posteriors(name))
 
-    def _commit_if_there_is_room(self) -> None:
-        try:
-            self.commit()
-        except DiskFullError as error:
-            self.cannot_commit = str(error)
+    def _begin_commit(self) -> None:
+        """Hand over a copy of what has changed."""
+        changes, self._changes = self._changes, _Changes()
+        names = sorted(changes.series)
+        packed = self.residents.rows(names) if names else ()
+        rows = [(name, self._ledgers[name].copy(), row.tobytes()) for name, row in zip(names, packed, strict=True)]
+        moved = {name: self._partitions[name].copy() for name in changes.partitions}
+        posteriors = [(name, number, content) for (name, number), content in changes.posteriors.items()]
+        self._committer.begin(Commit(rows, moved, posteriors, changes.quarantined))
+        self._last_commit, self._made_at = time.monotonic(), changes.made_at
+
+    def _settle(self) -> None:
+        """Wait until the commit under way is durable, and tell the log."""
+        durable = self._committer.wait()
+        if durable is not None:
+            self.delays = [durable.since - at for at in self._made_at]
+            self.log.acknowledge({name: one.offset for name, one in durable.commit.partitions.items()})
+
+    def _settle_if_there_is_room(self) -> None:
+        with contextlib.suppress(DiskFullError):  # `cannot_commit` says so
+            self._settle()
 
     def _take_in(self, messages: Iterable[Message]) -> None:
         """Order the events of some messages, and take their steps in rounds of one step a series."""
@@ -270,9 +300,8 @@ class Worker:
         inputs = [None if step.event is None else step.event.inputs for _, step in steps]
         figures = self.residents.step([name for name, _ in steps], ys, inputs)
         fates = [step.fate or "filled" for _, step in steps]
-        for (name, step), fate, values in zip(steps, fates, figures.astype(_FIGURES), strict=True):
-            head = _HEAD.pack(_NUMBER_OF[fate], step.sequence)
-            self._changes.posteriors[name, step.sequence] = head + values.tobytes()
+        for (name, step), fate, values in zip(steps, fates, _bytes_of_each(figures.astype(_FIGURES)), strict=True):
+            self._changes.posteriors[name, step.sequence] = _HEAD.pack(_NUMBER_OF[fate], step.sequence) + values
         if self.sink is None:
             return []
         columns, outputs = self.residents.columns, []
@@ -304,6 +333,12 @@ FATES = (*(fate.value for fate in Fate), "filled")
 
 _NUMBER_OF = {fate: number for number, fate in enumerate(FATES)}
 _HEAD, _FIGURES = struct.Struct("<BI"), np.dtype("<f8")
+
+
+def _bytes_of_each(rows: np.ndarray) -> list[bytes]:
+    """Return the bytes of each row, by one copy of all: asking numpy row by row costs four times as much."""
+    whole, size = rows.tobytes(), rows[0].nbytes
+    return [whole[start : start + size] for start in range(0, len(whole), size)]
 
 
 class _Changes:
