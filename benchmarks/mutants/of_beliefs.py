@@ -74,8 +74,8 @@ MUTANTS = (
     Mutant(
         "new pivots keep the reference of the old ones",
         "beliefs/cross_interpolation.py",
-        "(table.pivots) - self._weights(old, spread.mean)",
-        "(table.pivots)",
+        "rows = old_weights[chosen] - at_mean",
+        "rows = old_weights[chosen]",
         ("beliefs/test_cross_interpolation.py::test_an_autoregression_is_exact_with_four_numbers",),
     ),
     Mutant(

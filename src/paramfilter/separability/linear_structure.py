@@ -33,7 +33,7 @@ from paramfilter.types import Inputs, State
 TOLERANCE = 1e-8
 """Relative change, in float64, below which a slope is taken to be constant."""
 
-OTHERWISE = "Use TaylorOfMean() where theta enters only Gaussian means, else TaylorOfLogDensity()."
+OTHERWISE = "Use CrossInterpolation(), which takes any density, or Chebyshev() for a single parameter."
 
 
 @dataclass(frozen=True, eq=False)
