@@ -31,7 +31,7 @@ def found_by(program: str, num_processes: int = 1, num_devices: int = 1) -> dict
         for join in joins
     ]
     try:
-        said = [process.communicate(timeout=300) for process in running]
+        said = [process.communicate(timeout=600) for process in running]
     finally:
         for process in running:
             process.kill()
