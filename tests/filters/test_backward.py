@@ -88,9 +88,9 @@ def test_the_long_run_stays_right_for_parameters_that_are_tied():
     """AR(1) with its variance unknown too, t = 6 N: path beliefs are far off and much too sure, mixed ones right.
 
     Over 160 runs the errors were .56 and .81 sds by paths, .24 and .28 mixed, the sd ratios .86 and .68, 1.00 and .98.
-    With sixteen, the mixed errors are below 0.5 but once in 10^4 tries; the keys are fixed.
+    Sixteen runs with fixed keys; four were too few to tell.
     """
     model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 1.0), q=dist.InverseGamma(5.0, 4.0), r=1.0)
     found = long_run(model, {"phi": 0.8, "q": 1.0}, CrossInterpolation(), 1200, 16)
-    assert np.all((found[2][1] > 0.9) & (found[2][1] < 1.12)) and np.all(found[2][0] < 0.5), found
-    assert found[1][1][1] < 0.82 and found[2][0][1] < 0.7 * found[1][0][1], found  # of the variance
+    assert np.all(found[1][1] < 0.9) and np.all((found[2][1] > 0.9) & (found[2][1] < 1.12)), found
+    assert np.all(found[2][0] < 0.4) and np.all(found[2][0] < 0.6 * found[1][0]), found
