@@ -14,7 +14,7 @@ from paramfilter.models.sin import TRUTH as SIN_TRUTH
 from paramfilter.paper import FIGURES, read, reproduce
 from paramfilter.paper.cauchy_posterior import cauchy_posterior_of
 from paramfilter.paper.filter_runs import Size, errors_at_end, sd_ratios_at_end, verdict
-from paramfilter.paper.filters import compute_sin_filters
+from paramfilter.paper.filters import compute_cauchy_filters, compute_sin_filters, compute_star_filters
 from paramfilter.paper.gibbs import believed_log_densities, exact_log_densities, simulate_states
 from paramfilter.paper.numbers import plain, write
 from paramfilter.paper.orders import compute_sin_divergence, compute_sin_orders
@@ -115,7 +115,7 @@ def test_sin_is_learned_by_the_filter_as_printed():
 
 @pytest.fixture(scope="module")
 def yardsticks():
-    """The paper's two rivals on SIN, with few particles; its other models take longer to compile and show the same."""
+    """The paper's two rivals on SIN, with few particles."""
     return compute_sin_filters(Size(1, 200, (), ("sir", "liu_west"), with_exact=False), many=100)["filters"]
 
 
@@ -124,6 +124,16 @@ def test_with_few_particles_the_rivals_collapse_far_from_the_truth(yardsticks, l
     (end,) = yardsticks[label]["ends"]
     assert abs(end["mean"]["theta"] - SIN_TRUTH["theta"]) > 0.3
     assert end["sd"]["theta"] < 1e-3
+
+
+def test_the_plain_filter_collapses_on_cauchy_noise():
+    results = compute_cauchy_filters(Size(1, 200, (), ("sir",), with_exact=False), many=100)
+    assert results["filters"]["SIR, 100"]["ends"][0]["sd"]["a"] < 1e-3
+
+
+def test_liu_west_with_few_particles_collapses_on_star():
+    results = compute_star_filters(Size(1, 200, (), ("liu_west",), with_exact=False), many=100)
+    assert min(results["filters"]["Liu–West, 100"]["ends"][0]["sd"].values()) < 0.1
 
 
 def test_the_cauchy_reference_is_plain_quadrature():
