@@ -213,7 +213,7 @@ def part_without_brackets(filter):
     pf.sir_filter(filter.model, 100, resampling=pf.resampling.Systematic)
 
 
-@of_filters(pf.BeliefError, "Conjugate needs a Gaussian transition", "else TaylorOfLogDensity()")
+@of_filters(pf.BeliefError, "Conjugate needs a Gaussian transition", "Use CrossInterpolation(), which takes any density")
 def conjugate_belief_for_a_model_that_is_not(pair_filter):
     pf.storvik_filter(pair_filter.model, 100)
 

@@ -213,4 +213,4 @@ def ar1(prior, transition):
 def test_what_is_not_conjugate_is_refused_with_the_reason_and_the_cure(model, words):
     with pytest.raises(pf.BeliefError) as caught:
         Conjugate().bind(model)
-    assert words in str(caught.value) and "Use TaylorOf" in str(caught.value)
+    assert words in str(caught.value) and "Use CrossInterpolation()" in str(caught.value)
