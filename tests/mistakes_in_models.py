@@ -198,7 +198,7 @@ def particles_that_islands_cannot_share(filter):
     pf.ParticleFilter(filter.model, 100, pf.beliefs.PointMass(), num_islands=3)
 
 
-@of_filters(pf.ModelError, "num_ancestors must be 1 (the path) or 2, got 3", "Leave it out")
+@of_filters(pf.ModelError, "PointMass cannot be mixed from 3 ancestors", "use num_ancestors=1")
 def three_ancestors(filter):
     pf.ParticleFilter(filter.model, 100, pf.beliefs.PointMass(), num_ancestors=3)
 
@@ -213,7 +213,9 @@ def part_without_brackets(filter):
     pf.sir_filter(filter.model, 100, resampling=pf.resampling.Systematic)
 
 
-@of_filters(pf.BeliefError, "Conjugate needs a Gaussian transition", "Use CrossInterpolation(), which takes any density")
+@of_filters(
+    pf.BeliefError, "Conjugate needs a Gaussian transition", "Use CrossInterpolation(), which takes any density"
+)
 def conjugate_belief_for_a_model_that_is_not(pair_filter):
     pf.storvik_filter(pair_filter.model, 100)
 

@@ -177,6 +177,13 @@ MUTANTS = (
         (MIXING,),
     ),
     Mutant(
+        "beliefs of many ancestors are mixed without their normalisers",
+        "beliefs/chebyshev.py",
+        "return self.points.series_at(window, series, z) - log_mass + come_from_there",
+        "return self.points.series_at(window, series, z) + come_from_there",
+        (f"{MIXING}::test_a_belief_at_nodes_is_the_mixture_over_all_ancestors",),
+    ),
+    Mutant(
         "a mixture keeps the whole shape of its parts",
         "beliefs/mixing.py",
         "return jnp.exp(SHAPE_POWER * jnp.minimum(log_ratio, 0.0))",
@@ -207,8 +214,8 @@ MUTANTS = (
     Mutant(
         "the newest datum fades with the old ones",
         "beliefs/forgetting.py",
-        "self.inner.absorb_all(shared[0], faded, data)",
-        "jax.vmap(lambda one: self.inner.faded(one, shared[1]))(self.inner.absorb_all(shared[0], statistics, data))",
+        "self.inner.absorb_all(shared[0], self._faded_all(shared, statistics), data)",
+        "self._faded_all(shared, self.inner.absorb_all(shared[0], statistics, data))",
         ("beliefs/test_forgetting.py",),
     ),
     Mutant(

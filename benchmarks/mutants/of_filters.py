@@ -176,6 +176,13 @@ MUTANTS = (
         ("filters/test_backward.py::test_few_survive_when_less_than_half_have_descendants",),
     ),
     Mutant(
+        "beliefs are mixed from strangers, without the ancestor that a particle has come from",
+        "filters/backward.py",
+        "jnp.concatenate([own[None], others]).T",
+        "jnp.concatenate([others[:1], others]).T",
+        ("filters/test_backward.py::test_several_ancestors_are_the_own_one_and_draws_by_weight_from_the_same_island",),
+    ),
+    Mutant(
         "a second ancestor is taken from any island",
         "filters/backward.py",
         "among_all(jnp.clip(found, 0, rows.shape[1] - 1).astype(jnp.int32))",

@@ -128,8 +128,8 @@ MUTANTS = (
     Mutant(
         "a belief absorbs y with the previous state",
         "separability/dependence.py",
-        "total += self.model.observation_log_prob(theta, datum.x, datum.y, datum.inputs)",
-        "total += self.model.observation_log_prob(theta, datum.x_prev, datum.y, datum.inputs)",
+        "observation_log_prob(self.model.parameters.constrain(z), datum.x, datum.y, datum.inputs)",
+        "observation_log_prob(self.model.parameters.constrain(z), datum.x_prev, datum.y, datum.inputs)",
         ("beliefs/test_blocks.py::test_two_blocks_have_the_moments_of_the_joint_posterior",),
     ),
     Mutant(

@@ -162,10 +162,46 @@ def test_new_pivots_leave_a_mixed_belief_as_it_is(float64):
 def test_what_cannot_be_mixed_is_refused():
     several = pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5), r=dist.InverseGamma(3.0, 2.0))
     for model, belief in ((several, Conjugate()), (BOTH, Conjugate())):
-        with pytest.raises(pf.ModelError, match="cannot be mixed from two ancestors; use num_ancestors=1"):
+        with pytest.raises(pf.ModelError, match="cannot be mixed from 2 ancestors; use num_ancestors=1"):
             pf.ParticleFilter(model, 20, belief, num_ancestors=2)
-    with pytest.raises(pf.ModelError, match=r"must be 1 \(the path\) or 2"):
+    with pytest.raises(pf.ModelError, match="cannot be mixed from 3 ancestors; use num_ancestors=2"):
         pf.ParticleFilter(COEFFICIENT, 20, Conjugate(), num_ancestors=3)
+
+
+@pytest.mark.parametrize("wrap", [lambda belief: belief, lambda belief: Blocks({"phi": belief})])
+def test_a_belief_at_nodes_is_the_mixture_over_all_ancestors(wrap, float64):
+    """Three ancestors with beliefs of their own, against the mixture of what each would believe, on a fine grid."""
+    bound = wrap(Chebyshev(49)).bind(COEFFICIENT)
+    statistics = jax.tree.map(
+        lambda *leaves: jnp.stack(leaves), *(learned(bound, shared_of(bound), seed) for seed in (0, 1, 2))
+    )
+    x_prev, x, y = jnp.array([1.0, 1.5, -0.5]), jnp.array([1.2, 0.4]), jnp.zeros(())
+    ancestors = jnp.array([[0, 1, 2], [2, 2, 0]])
+    found = jax.jit(bound.absorb_from_many)(shared_of(bound), statistics, Datum(x_prev, x, y, None), ancestors)
+    grid = jnp.linspace(0.3, 0.9, 301)[:, None]
+    log_prob = lambda s: jax.vmap(lambda z: bound.log_prob(shared_of(bound), s, z))(grid)
+    believed = jax.jit(jax.vmap(log_prob))(statistics)
+    for row in range(2):
+        moved = dist.Normal(grid[:, 0] * x_prev[ancestors[row]][:, None], 0.7).log_prob(x[row])
+        expected = np.asarray(jax.nn.logsumexp(believed[ancestors[row]] + moved, axis=0))
+        got = np.asarray(log_prob(jax.tree.map(lambda leaf, row=row: leaf[row], found)))
+        bulk = expected > expected.max() - 8
+        assert bulk.sum() > 60
+        assert np.ptp((got - expected)[bulk]) < 5e-3
+
+
+def test_one_ancestor_of_several_gives_what_the_path_gives(float64):
+    bound = Chebyshev(33).bind(COEFFICIENT)
+    one = jax.tree.map(lambda leaf: leaf[None], learned(bound, None, 0))
+    datum = Datum(jnp.array([1.0]), jnp.array([1.3]), jnp.zeros(()), None)
+    points = 0.6 + 0.05 * jnp.arange(-2.0, 3.0)[:, None]
+    density = lambda s: jax.vmap(lambda z: bound.log_prob(None, jax.tree.map(lambda leaf: leaf[0], s), z))(points)
+    same = bound.absorb_from_many(None, one, datum, jnp.zeros((1, 4), jnp.int32))
+    np.testing.assert_allclose(density(same), density(bound.absorb_all(None, one, datum)), atol=1e-6)
+
+
+def shared_of(bound):
+    return bound.start_shared(jnp.asarray(COEFFICIENT.parameters.prior_draws[:64], float))
 
 
 def skewed(point):

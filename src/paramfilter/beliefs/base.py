@@ -122,8 +122,21 @@ class BoundBelief(abc.ABC):
 
     @property
     def holds_mixtures(self) -> bool:
-        """Whether `mixed` loses next to nothing, so that it may be done at any time and as often as is useful."""
-        return False
+        """Whether any mixture of beliefs can be held, so that they may be mixed at any time and from many ancestors."""
+        return type(self).absorb_from_many is not BoundBelief.absorb_from_many
+
+    def absorb_from_many(
+        self, shared: Shared, statistics: Statistic, data: Datum, ancestors: Int[Array, "particle ancestor"]
+    ) -> Statistic:
+        """Learn from one step of all particles, each of which may have come from any of several ancestors.
+
+        Args:
+            shared: What particles share.
+            statistics: Of the particles before the move.
+            data: The step; x_prev are the states before the move, in the order of `statistics`, x the new ones.
+            ancestors: Places, for each new particle, in `statistics` and `data.x_prev`.
+        """
+        raise NotImplementedError
 
     def can_mix_now(self, shared: Shared) -> Bool[Array, ""]:
         """Tell whether the population is such that mixtures of its beliefs come out right."""

@@ -140,7 +140,10 @@ class BoundBlocks(BoundBelief):
 
     @property
     def holds_mixtures(self):
-        return self.can_mix and self.bound[0].holds_mixtures
+        return len(self.bound) == 1 and self.bound[0].holds_mixtures
+
+    def absorb_from_many(self, shared, statistics, data, ancestors):
+        return (self.bound[0].absorb_from_many(shared[0], statistics[0], data, ancestors),)
 
     def can_mix_now(self, shared):
         return self.bound[0].can_mix_now(shared[0])

@@ -16,6 +16,9 @@ is exact; on a sharpened one it is as accurate as the interpolation. A window of
 numbers and lets beliefs of one population differ a hundredfold in width, which they do when the states are
 heavy-tailed.
 
+Mixtures over several ancestors are held as they are: values at the nodes, whatever their shape. It is the one belief
+here that can do so, and what makes it safe where the sensor is poor.
+
 What it costs: n evaluations of the user's log density for an update, a small matrix product for a draw. When it
 lies: where a log density has features finer than the distance of the points, such as a kink; `approximation_error`
 shows it.
@@ -145,9 +148,37 @@ class BoundChebyshev(LikelihoodBelief):
     def faded(self, statistic, share):
         return replace(scaled(statistic, share), window=statistic.window)
 
-    @property
-    def holds_mixtures(self):
-        return True
+    def absorb_from_many(self, shared, statistics, data, ancestors):
+        series = jax.vmap(lambda statistic: self.points.as_series(statistic.values))(statistics)
+        log_masses = jax.vmap(self._log_mass)(statistics)
+        sources = jax.tree.map(lambda leaf: leaf[ancestors], (statistics.window, series, log_masses, data.x_prev))
+        moves = (sources, data.x)
+
+        def parts(move, z):
+            """What each ancestor's belief says about theta and the move."""
+            sources, x = move
+
+            def from_one(window, series, log_mass, x_prev):
+                come_from_there = self.factors.transition(Datum(x_prev, x, data.y, data.inputs), z)
+                return self.points.series_at(window, series, z) - log_mass + come_from_there
+
+            return jax.lax.optimization_barrier(jax.vmap(from_one)(*sources))
+
+        def log_likelihood(move, z):
+            seen = self.factors.observation(Datum(None, move[1], data.y, data.inputs), z)
+            return jax.nn.logsumexp(parts(move, z)) + seen
+
+        # On the window of the own ancestor, which comes first; windows of one population are alike.
+        windows = jax.tree.map(lambda leaf: leaf[ancestors[:, 0]], statistics.window)
+        shares = jax.vmap(lambda move, window: jax.nn.softmax(parts(move, window.center)))(moves, windows)
+        errors = jax.vmap(lambda statistic: self.approximation_error(shared, statistic))(statistics)[ancestors]
+        blank = WindowedValues(
+            windows,
+            jnp.zeros((len(ancestors), *self.num_nodes), errors.dtype),
+            jnp.zeros((len(ancestors), self.points.checks.size), errors.dtype),
+            jnp.sqrt(jnp.sum(shares * errors**2, axis=1)),
+        )
+        return self._learn_all(blank, log_likelihood, moves)
 
     def mixed(self, shared, first, second):
         # On the wider window, so that no part of the mixture is cut off.

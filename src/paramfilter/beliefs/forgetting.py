@@ -68,8 +68,10 @@ class BoundForgetting(BoundBelief):
         return absorb_alone(self, shared, statistic, datum)
 
     def absorb_all(self, shared, statistics, data):
-        faded = jax.vmap(lambda statistic: self.inner.faded(statistic, shared[1]))(statistics)
-        return self.inner.absorb_all(shared[0], faded, data)
+        return self.inner.absorb_all(shared[0], self._faded_all(shared, statistics), data)
+
+    def _faded_all(self, shared, statistics):
+        return jax.vmap(lambda statistic: self.inner.faded(statistic, shared[1]))(statistics)
 
     def faded(self, statistic, share):
         return self.inner.faded(statistic, share)
@@ -84,6 +86,9 @@ class BoundForgetting(BoundBelief):
     @property
     def holds_mixtures(self):
         return self.inner.holds_mixtures
+
+    def absorb_from_many(self, shared, statistics, data, ancestors):
+        return self.inner.absorb_from_many(shared[0], self._faded_all(shared, statistics), data, ancestors)
 
     def can_mix_now(self, shared):
         return self.inner.can_mix_now(shared[0])

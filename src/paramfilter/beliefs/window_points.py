@@ -19,7 +19,15 @@ from jaxtyping import Array, Float
 
 from paramfilter.beliefs.accuracy import CheckPoints
 from paramfilter.beliefs.window import Places, Window
-from paramfilter.polynomials import chebyshev_points, interpolation_matrix, interpolation_row, midpoints
+from paramfilter.polynomials import (
+    along_axes,
+    chebyshev_points,
+    interpolation_matrix,
+    interpolation_row,
+    midpoints,
+    series_at,
+    series_matrix,
+)
 
 GRID_POINTS = {1: 65, 2: 33}
 """Points of the grid a coordinate, by the number of coordinates."""
@@ -28,6 +36,9 @@ CHECK_PLACES = {1: (-0.62, -0.4, -0.18, 0.03, 0.22, 0.42, 0.6), 2: (-0.4, 0.03, 
 """Where the approximation is checked; moved to a point halfway between nodes if one is near."""
 
 NEAR = 0.12
+
+INNER = 0.9
+"""Beyond a window the polynomial goes on as the straight line through its end and this place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +91,16 @@ class WindowPoints:
             values = jnp.tensordot(interpolation_row(size, u[axis]), values, axes=(0, 0))
         return values
 
+    def as_series(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the coefficients of the polynomial through values at the nodes, for `series_at`."""
+        return along_axes(tuple(jnp.asarray(series_matrix(size), values.dtype) for size in self.num_nodes), values)
+
+    def series_at(self, window: Window, series: Float[Array, "..."], z: Float[Array, " param"]) -> Float[Array, ""]:
+        """Return a polynomial at one z; straight lines beyond the window."""
+        for axis in range(self.dimension):
+            series = _series_at(series, window.axis(axis), z[axis][None])
+        return series
+
     def interpolate_at_checks(self, values: Float[Array, "..."]) -> Float[Array, " check"]:
         """Return the polynomial through values at the nodes at the check points."""
         return jnp.asarray(self._check_rows, values.dtype) @ jnp.ravel(values)
@@ -127,15 +148,27 @@ def _product(axes: list[Float[Array, " _"]]) -> Float[Array, "point param"]:
 
 def _transfer(size: int, old: Window, new: Window) -> Float[Array, "node node"]:
     """Return the matrix from values on one axis' window to values on another's; straight lines beyond the old one."""
-    inner = 0.9
 
     def row(u):
-        z = new.to_z(u[None])
-        place = old.to_u(z)[0]
-        inside = jnp.clip(place, -1.0, 1.0)
-        end = jnp.sign(place)
-        at_end, before = interpolation_row(size, inside), interpolation_row(size, inner * end)
-        beyond = (z - old.to_z(end[None])) / (old.to_z(end[None]) - old.to_z(inner * end[None]))
-        return jnp.where(jnp.abs(place) > 1, at_end + beyond * (at_end - before), at_end)
+        beyond, inside, end = _place(old, new.to_z(u[None]))
+        at_end, before = interpolation_row(size, inside), interpolation_row(size, INNER * end)
+        return at_end + beyond * (at_end - before)
 
     return jax.vmap(row)(jnp.asarray(chebyshev_points(size), old.center.dtype))
+
+
+def _series_at(series: Float[Array, "order *other"], window: Window, z: Float[Array, " 1"]) -> Float[Array, "*other"]:
+    """Return a series along the first axis at z; a straight line beyond the window."""
+    beyond, inside, end = _place(window, z)
+    # These do not depend on z, so that they are found once for many.
+    lower, upper = (series_at(series, jnp.asarray(place, series.dtype)) for place in (-INNER, INNER))
+    at_end = series_at(series, inside)
+    return at_end + beyond * (at_end - jnp.where(end > 0, upper, lower))
+
+
+def _place(window: Window, z: Float[Array, " 1"]):
+    """Return how far z lies beyond the window (0 inside), the nearest place inside, and the end that is nearer."""
+    place, end = window.to_u(z)[0], jnp.sign(z - window.center)[0]
+    half_width, inner = window.half_width[0], (window.to_z(jnp.asarray([INNER], z.dtype)) - window.center)[0]
+    outside = jnp.abs(z - window.center)[0] - half_width
+    return jnp.maximum(outside, 0.0) / (half_width - inner), jnp.clip(place, -1.0, 1.0), end

@@ -5,10 +5,18 @@ should believe is a mixture over all ways to x',
 
     p(theta | x', y_1..y_t)  ~  sum_j w_j q_j(theta) p(x' | x_j, theta) p(y_t | x', theta),
 
-over the particles j before the move. Two ancestors drawn by those weights are enough to keep the error from growing
-(Olsson and Westerborn 2017, Bernoulli 23, for sums along paths: PaRIS). The particle's own ancestor is one of them.
-The other comes from a few Metropolis moves on the index, with the weights w as the proposal, which cost the same for
-any N (Dau and Chopin, On the complexity of backward smoothing algorithms, arXiv:2207.00976).
+over the particles j before the move.
+
+**Two now and then.** Two ancestors drawn by those weights are enough to keep the error from growing (Olsson and
+Westerborn 2017, Bernoulli 23, for sums along paths: PaRIS). The particle's own ancestor is one of them. The other comes
+from a few Metropolis moves on the index, with the weights w as the proposal, which cost the same for any N (Dau and
+Chopin, On the complexity of backward smoothing algorithms, arXiv:2207.00976).
+
+**More at each step**, for beliefs that can hold any mixture, where a path says far more about theta than the data do:
+the particle's own ancestor and others drawn by w, each of which counts by what its belief says about the move, theta
+integrated out. The own ancestor is a draw from the law of ancestors given x', and one right draw among proposals makes
+the average right, whatever their number (Tjelmeland 2004, Using all Metropolis-Hastings proposals to estimate mean
+values, NTNU Statistics 4). What it mends and what it costs: docs/decisions/0028-many-ancestors.md.
 """
 
 from __future__ import annotations
@@ -28,8 +36,8 @@ NUM_MOVES = 4
 
 FIRST = 0.5
 EVERY = 0.025
-"""When beliefs are mixed, in multiples of N. Paths are lost over that many steps; before, a path is the better memory,
-and mixing more often costs more and is no better (docs/decisions/0014-beliefs-given-the-present.md)."""
+"""When two beliefs are mixed, in multiples of N. Paths are lost over that many steps; before, a path is the better
+memory, and mixing more often costs more and is no better (docs/decisions/0014-beliefs-given-the-present.md)."""
 
 FEW = 0.5
 """Share of particles with descendants below which beliefs that hold mixtures are mixed at once."""
@@ -44,6 +52,19 @@ def is_time_to_mix(time: Int[Array, ""], num_particles: int) -> Bool[Array, ""]:
 def few_survive(ancestors: Int[Array, " particle"]) -> Bool[Array, ""]:
     """Tell whether so few particles have descendants that paths are lost in this one step."""
     return num_distinct(ancestors) < FEW * len(ancestors)
+
+
+def several_ancestors(
+    key: KeyArray,
+    num_ancestors: int,
+    num_islands: int,
+    log_weights: Float[Array, " particle"],
+    own: Int[Array, " particle"],
+) -> Int[Array, "particle ancestor"]:
+    """Return each particle's own ancestor and others drawn by weight, on its own island."""
+    keys = jax.random.split(key, num_ancestors - 1)
+    others = jax.vmap(lambda one: _draw_within(one, num_islands, log_weights))(keys)
+    return jnp.concatenate([own[None], others]).T
 
 
 def other_ancestors(

@@ -30,7 +30,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from paramfilter.beliefs import ERROR_LIMIT, Blur
 from paramfilter.compensated import CompensatedSum
-from paramfilter.filters.backward import few_survive, is_time_to_mix, other_ancestors
+from paramfilter.filters.backward import few_survive, is_time_to_mix, other_ancestors, several_ancestors
 from paramfilter.filters.health import Lineage, forecast, predictive_rank
 from paramfilter.filters.islands import disagreement, island_moments, members, normalise_within, resample_within
 from paramfilter.filters.posterior import approximation_error
@@ -134,14 +134,19 @@ def next_state(
     new_x, new_z = keep_where(is_usable, (moves.x, intentions.z), (ready.x, ready.z))
 
     data = Datum(ready.x, new_x, y, inputs)
-    absorbed = belief.absorb_all(shared, ready.statistics, data)
-    is_mixed = jnp.bool_(False)
-    if filter.num_ancestors == 2:
+    key_other, is_mixed = jax.random.fold_in(key_step, OTHER), jnp.bool_(False)
+    num_ancestors = filter.num_ancestors or 1  # a filter that is made has a number
+    if num_ancestors > 2:
+        is_mixed = jnp.bool_(True)
+        several = several_ancestors(key_other, num_ancestors, num_islands, pool.log_weights, ancestors)
+        absorbed = belief.absorb_from_many(shared, pool.statistics, replace(data, x_prev=pool.x), several)
+    else:
+        absorbed = belief.absorb_all(shared, ready.statistics, data)
+    if num_ancestors == 2:
         is_due = is_time_to_mix(state.time, filter.num_particles)
         if belief.holds_mixtures:
             is_due |= few_survive(resampled.ancestors)
         is_mixed = is_due & belief.can_mix_now(shared)
-        key_other = jax.random.fold_in(key_step, OTHER)
         mixing = _Mixing(key_other, shared, pool, thoughts, ancestors, absorbed, new_x, y, inputs)
         absorbed = rarely(is_mixed, functools.partial(_with_others, filter), mixing, absorbed)
     # The second argument lends its axis to beliefs without a statistic.

@@ -48,7 +48,8 @@ class ParticleFilter:
         num_islands: Groups of particles that are never mixed; a divisor of N.
         outliers: What to do with observations far outside the forecasts; None takes them at their word.
         num_ancestors: 1 for beliefs that follow a particle's path, as in the paper; 2 for beliefs given its present
-            state, mixed from two ancestors now and then; None for 2 where the belief allows it.
+            state, mixed from two ancestors now and then; more, for beliefs that can hold any mixture, from so many at
+            each step; None for 2 where the belief allows it.
     """
 
     model: StateSpaceModel
@@ -77,18 +78,7 @@ class ParticleFilter:
                 f"{self.num_particles} particles cannot be shared out among {self.num_islands} islands; use "
                 f"{self.num_particles - self.num_particles % self.num_islands} particles."
             )
-        if self.num_ancestors is None:
-            object.__setattr__(self, "num_ancestors", 2 if self.bound_belief.can_mix else 1)
-        if self.num_ancestors not in (1, 2):
-            raise ModelError(
-                f"num_ancestors must be 1 (the path) or 2, got {self.num_ancestors!r}. Leave it out, and the belief "
-                "decides."
-            )
-        if self.num_ancestors == 2 and not self.bound_belief.can_mix:
-            raise ModelError(
-                f"{self.belief!r} cannot be mixed from two ancestors; use num_ancestors=1, or "
-                "belief=CrossInterpolation(), which can."
-            )
+        object.__setattr__(self, "num_ancestors", ancestors_for(self.bound_belief, self.num_ancestors))
         # Touch what can fail, so that a wrong model is refused here and not at the first observation.
         _ = (self.shapes, self.bound_belief, self.bound_proposal, self.fingerprint)
 
@@ -200,3 +190,17 @@ def require_model_and_size(model: StateSpaceModel, num_particles: int) -> int:
     order = "The model comes first, then the number of particles, for example 1000."
     require_kind(model, StateSpaceModel, "model", order)
     return whole_number(num_particles, "num_particles", 2, order, ModelError)
+
+
+def ancestors_for(belief: BoundBelief, wanted: int | None) -> int:
+    """Return the number of ancestors that beliefs are mixed from, or refuse what is wanted."""
+    if wanted is None:
+        return 2 if belief.can_mix else 1
+    wanted = whole_number(wanted, "num_ancestors", 1, "Leave it out, and the belief decides.", ModelError)
+    most = wanted if belief.holds_mixtures else 2 if belief.can_mix else 1
+    if wanted > most:
+        raise ModelError(
+            f"{belief.name} cannot be mixed from {wanted} ancestors; use num_ancestors={most}, or a belief that "
+            "can be: CrossInterpolation() from two, Chebyshev() from any number."
+        )
+    return wanted

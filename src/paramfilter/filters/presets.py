@@ -40,6 +40,10 @@ FEWEST_ON_AN_ISLAND = 100
 """Four islands keep the posterior sd right to t = 10 N, at no cost in error; smaller ones are biased
 (docs/decisions/0013-proposals-and-islands.md)."""
 
+MANY_ANCESTORS = 8
+"""At each step, where the state jumps: a path that explains one jump wrongly is believed for ever
+(docs/decisions/0028-many-ancestors.md)."""
+
 
 class Options(TypedDict, total=False):
     """What every preset takes by name; what is left out is as in `ParticleFilter`, which says what each means."""
@@ -138,8 +142,9 @@ def extended_parameter_filter(
         num_islands: Groups of particles that are never mixed; None for `DEFAULT_ISLANDS` if there are particles enough
             and the state does not jump.
         outliers: What to do with observations far outside the forecasts; None takes them at their word.
-        num_ancestors: 1 for beliefs that follow paths, as in the paper; 2 for beliefs given the present state, which
-            stay right in the long run; None for 2 where the belief allows it.
+        num_ancestors: 1 for beliefs that follow paths, as in the paper; more for beliefs given the present state, which
+            stay right in the long run (see `ParticleFilter`). None for 8 if the state jumps and the belief can hold
+            mixtures, and else for 2 where it can be done.
     """
     num_particles = require_model_and_size(model, num_particles)
     if num_islands is None:
@@ -154,6 +159,9 @@ def extended_parameter_filter(
     if proposal is None:
         proposal, reason = choose_proposal(model)
         print(f"{model.name}: {proposal} ({reason}; pass proposal=... for another)")
+    if num_ancestors is None and isinstance(belief, Chebyshev) and has_jumps(model):
+        num_ancestors = MANY_ANCESTORS
+        print(f"{model.name}: beliefs from {num_ancestors} ancestors (paths that jump would lock theta in; slower)")
     return ParticleFilter(model, num_particles, belief, proposal, resampling, num_islands, outliers, num_ancestors)
 
 

@@ -6,6 +6,8 @@ from paramfilter.polynomials.chebyshev import (
     interpolation_matrix,
     interpolation_row,
     midpoints,
+    series_at,
+    series_matrix,
 )
 from paramfilter.polynomials.monomials import MonomialBasis, multiply
 from paramfilter.polynomials.taylor import taylor_coefficients
@@ -18,5 +20,7 @@ __all__ = [
     "interpolation_row",
     "midpoints",
     "multiply",
+    "series_at",
+    "series_matrix",
     "taylor_coefficients",
 ]

@@ -83,10 +83,15 @@ class ThetaFactors:
 
     def step(self, datum: Datum, z: Float[Array, " param"]) -> Float[Array, ""]:
         """Return log p(x | x_prev, theta) + log p(y | x, theta), without the parts that are free of theta."""
-        theta = self.model.parameters.constrain(z)
-        total = jnp.zeros((), z.dtype)
-        if self.depends.transition:
-            total += self.model.transition_log_prob(theta, datum.x_prev, datum.x, datum.inputs)
-        if self.depends.observation:
-            total += self.model.observation_log_prob(theta, datum.x, datum.y, datum.inputs)
-        return total
+        seen = self.observation(datum, z)
+        return self.transition(datum, z) + seen if self.depends.transition else seen
+
+    def transition(self, datum: Datum, z: Float[Array, " param"]) -> Float[Array, ""]:
+        """Return log p(x | x_prev, theta), be it free of theta or not."""
+        return self.model.transition_log_prob(self.model.parameters.constrain(z), datum.x_prev, datum.x, datum.inputs)
+
+    def observation(self, datum: Datum, z: Float[Array, " param"]) -> Float[Array, ""]:
+        """Return log p(y | x, theta), or 0 if it is free of theta."""
+        if not self.depends.observation:
+            return jnp.zeros((), z.dtype)
+        return self.model.observation_log_prob(self.model.parameters.constrain(z), datum.x, datum.y, datum.inputs)

@@ -1,0 +1,94 @@
+"""From how many ancestors should a belief be mixed? `python -m benchmarks.ancestors`.
+
+Filters with `Chebyshev` beliefs on the contest's data sets of SIN and of the Cauchy autoregression, judged by the same
+references: error of the posterior mean and ratio of sds in units of the reference's, log evidence, and CPU seconds for
+the whole stream, compiling apart. One ancestor is the particle's own: a belief that follows its path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import paramfilter as pf
+from benchmarks.contest import references
+from benchmarks.problems import CONTEST, data
+
+RESULTS = Path(__file__).parent / "results" / "ancestors.json"
+NUM_KEYS = 3
+"""Runs on each data set."""
+NODES = {"sin": 33, "cauchy_ar1": 49}
+TRIALS = {
+    "sin": ((100, 1), (100, 4), (100, 8)),
+    "cauchy_ar1": ((100, 1), (100, 2), (100, 4), (100, 8), (100, 32), (400, 1), (400, 8), (1000, 8)),
+}
+"""Numbers of particles and of ancestors."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Mix beliefs from several ancestors.")
+    parser.add_argument("problems", nargs="*", help=f"of {', '.join(TRIALS)}; all unless given")
+    chosen = parser.parse_args(arguments)
+    for name in chosen.problems or TRIALS:
+        for num_particles, num_ancestors in TRIALS[name]:
+            row = measure(name, num_particles, num_ancestors)
+            print(json.dumps(row), flush=True)
+            write(row)
+
+
+def measure(name: str, num_particles: int, num_ancestors: int) -> dict:
+    """Run one filter on all data sets."""
+    problem = CONTEST[name]
+    belief = pf.beliefs.Chebyshev(NODES[name])
+    filter = pf.extended_parameter_filter(
+        problem.model(), num_particles, belief=belief, num_islands=1, num_ancestors=num_ancestors
+    )
+    (parameter,) = filter.model.parameters.names
+
+    @jax.jit
+    def run(key, ys):
+        state = jax.lax.fori_loop(0, len(ys), lambda t, state: filter.step(state, ys[t])[0], filter.init(key))
+        posterior = filter.posterior(state)
+        return posterior.mean()[parameter], posterior.sd()[parameter], state.log_evidence
+
+    def found(seed, key):
+        ys = jnp.asarray(data(problem, seed)[1])
+        right = references.load()[name][str(seed)][str(problem.num_steps)]
+        mean, sd, log_evidence = map(float, run(jax.random.key(100 * seed + key), ys))
+        unit = right["sd"][parameter]
+        return (mean - right["mean"][parameter]) / unit, sd / unit, log_evidence
+
+    found(0, 0)  # compiles
+    start = time.process_time()
+    runs = [found(seed, key) for seed in problem.contest_seeds for key in range(NUM_KEYS)]
+    seconds = (time.process_time() - start) / len(runs)
+    errors, ratios, log_evidences = np.array(runs).T
+    return {
+        "problem": name,
+        "num_particles": num_particles,
+        "num_ancestors": num_ancestors,
+        "errors": np.round(errors, 3).tolist(),
+        "rms_error": round(float(np.sqrt(np.mean(errors**2))), 3),
+        "sd_ratios": np.round(ratios, 3).tolist(),
+        "log_evidences": np.round(log_evidences, 1).tolist(),
+        "cpu_seconds": round(seconds, 2),
+    }
+
+
+def write(row: dict) -> None:
+    """Put a row in the place of an earlier one of the same filter."""
+    same = ("problem", "num_particles", "num_ancestors")
+    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    rows = [other for other in rows if any(other[name] != row[name] for name in same)]
+    RESULTS.write_text(json.dumps([*rows, row], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
