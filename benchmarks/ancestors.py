@@ -11,17 +11,18 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import paramfilter as pf
+from benchmarks.beliefs import put_row
 from benchmarks.contest import references
 from benchmarks.problems import CONTEST, data
 
-RESULTS = Path(__file__).parent / "results" / "ancestors.json"
+KIND = ("problem", "num_particles", "num_ancestors")
+"""What tells one row from another."""
 NUM_KEYS = 3
 """Runs on each data set."""
 NODES = {"sin": 33, "cauchy_ar1": 49}
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for num_particles, num_ancestors in TRIALS[name]:
             row = measure(name, num_particles, num_ancestors)
             print(json.dumps(row), flush=True)
-            write(row)
+            put_row("ancestors", {"units": "errors in posterior sds, CPU seconds a run"}, row, KIND)
 
 
 def measure(name: str, num_particles: int, num_ancestors: int) -> dict:
@@ -80,14 +81,6 @@ def measure(name: str, num_particles: int, num_ancestors: int) -> dict:
         "log_evidences": np.round(log_evidences, 1).tolist(),
         "cpu_seconds": round(seconds, 2),
     }
-
-
-def write(row: dict) -> None:
-    """Put a row in the place of an earlier one of the same filter."""
-    same = ("problem", "num_particles", "num_ancestors")
-    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    rows = [other for other in rows if any(other[name] != row[name] for name in same)]
-    RESULTS.write_text(json.dumps([*rows, row], indent=1) + "\n")
 
 
 if __name__ == "__main__":

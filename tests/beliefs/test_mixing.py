@@ -190,14 +190,16 @@ def test_a_belief_at_nodes_is_the_mixture_over_all_ancestors(wrap, float64):
         assert np.ptp((got - expected)[bulk]) < 5e-3
 
 
-def test_one_ancestor_of_several_gives_what_the_path_gives(float64):
-    bound = Chebyshev(33).bind(COEFFICIENT)
-    one = jax.tree.map(lambda leaf: leaf[None], learned(bound, None, 0))
+@pytest.mark.parametrize("belief", [Chebyshev(33), Forgetting(Chebyshev(33), 20.0)])
+def test_one_ancestor_of_several_gives_what_the_path_gives(belief, float64):
+    bound = belief.bind(COEFFICIENT)
+    shared = shared_of(bound)
+    one = jax.tree.map(lambda leaf: leaf[None], learned(bound, shared, 0))
     datum = Datum(jnp.array([1.0]), jnp.array([1.3]), jnp.zeros(()), None)
     points = 0.6 + 0.05 * jnp.arange(-2.0, 3.0)[:, None]
-    density = lambda s: jax.vmap(lambda z: bound.log_prob(None, jax.tree.map(lambda leaf: leaf[0], s), z))(points)
-    same = bound.absorb_from_many(None, one, datum, jnp.zeros((1, 4), jnp.int32))
-    np.testing.assert_allclose(density(same), density(bound.absorb_all(None, one, datum)), atol=1e-6)
+    density = lambda s: jax.vmap(lambda z: bound.log_prob(shared, jax.tree.map(lambda leaf: leaf[0], s), z))(points)
+    same = jax.jit(bound.absorb_from_many)(shared, one, datum, jnp.zeros((1, 4), jnp.int32))
+    np.testing.assert_allclose(density(same), density(bound.absorb_all(shared, one, datum)), atol=1e-6)
 
 
 def shared_of(bound):

@@ -17,7 +17,7 @@ numbers and lets beliefs of one population differ a hundredfold in width, which 
 heavy-tailed.
 
 Mixtures over several ancestors are held as they are: values at the nodes, whatever their shape. It is the one belief
-here that can do so, and what makes it safe where the sensor is poor.
+here that can do so, which keeps theta from being locked in by paths where states jump.
 
 What it costs: n evaluations of the user's log density for an update, a small matrix product for a draw. When it
 lies: where a log density has features finer than the distance of the points, such as a kink; `approximation_error`

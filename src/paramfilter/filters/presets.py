@@ -41,7 +41,7 @@ FEWEST_ON_AN_ISLAND = 100
 (docs/decisions/0013-proposals-and-islands.md)."""
 
 MANY_ANCESTORS = 8
-"""At each step, where the state jumps: a path that explains one jump wrongly is believed for ever
+"""At each step, where the state jumps: paths are believed before the first jump can tell which of them is right
 (docs/decisions/0028-many-ancestors.md)."""
 
 
