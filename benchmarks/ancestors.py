@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import paramfilter as pf
-from benchmarks.beliefs import put_row
 from benchmarks.contest import references
 from benchmarks.problems import CONTEST, data
+from benchmarks.tables import put_row
 
 KIND = ("problem", "num_particles", "num_ancestors")
 """What tells one row from another."""

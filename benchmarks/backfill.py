@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import paramfilter as pf
-from benchmarks.beliefs import put_row
 from benchmarks.footprint import Footprint
+from benchmarks.tables import put_row
 
 ROWS_AT_A_TIME = 100_000
 

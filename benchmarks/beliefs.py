@@ -12,14 +12,12 @@ Results are kept as JSON in `results/` and shown on the page "Beliefs compared".
 
 from __future__ import annotations
 
-import fcntl
 import json
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +29,7 @@ import paramfilter as pf
 from benchmarks import gibbs, references
 from benchmarks.near_observation import NearObservation
 from benchmarks.problems import PROBLEMS, SEEDS, Problem, data
+from benchmarks.tables import put_row, write_table
 from paramfilter.beliefs import (
     Belief,
     Chebyshev,
@@ -52,7 +51,6 @@ from paramfilter.models import (
 from paramfilter.proposals import Bootstrap
 from paramfilter.separability.dependence import ThetaFactors
 
-RESULTS = Path(__file__).parent / "results"
 NUM_DATA_SETS = 20
 NUM_PARTICLES = 1000
 NEAR = "cauchy_ar1, near the observation"
@@ -264,7 +262,7 @@ def honesty_table(num_settings: int = 200) -> dict:
             verdict = gibbs.judge(belief, points, *follow(jax.random.key(1), path))
             rows.append({"model": name, "belief": repr(kind), "num_steps": num_steps} | asdict(verdict))
         print(json.dumps(rows[-per_kind:]), flush=True)
-        _write("beliefs_honesty", {"settings": len(rows), "rows": rows})
+        write_table("beliefs_honesty", {"settings": len(rows), "rows": rows})
     return {"rows": rows}
 
 
@@ -279,7 +277,7 @@ def cost_table(num_particles: int = NUM_PARTICLES, num_rounds: int = 15) -> dict
         for kind in kinds:
             rows.append(_cost_row(name, problem, model, kind, num_particles, num_rounds))
             print(json.dumps(rows[-1]), flush=True)
-            _write("beliefs_cost", {"particles": num_particles, "precision": "float32", "rows": rows})
+            write_table("beliefs_cost", {"particles": num_particles, "precision": "float32", "rows": rows})
     return {"rows": rows}
 
 
@@ -337,30 +335,6 @@ def _cost_row(name, problem, model, kind, num_particles, num_rounds) -> dict:
         "seconds_to_build": round(build, 1),
         "seconds_to_compile_a_step": round(compile_step, 1),
     }
-
-
-def put_row(name: str, heading: dict, row: dict, identity: tuple[str, ...]) -> None:
-    """Put a row into a table, in place of an older one."""
-    path = RESULTS / f"{name}.json"
-    with (RESULTS / f".{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes may share the models between them
-        rows = json.loads(path.read_text())["rows"] if path.exists() else []
-        rows = [old for old in rows if any(old[key] != row[key] for key in identity)]
-        _write(name, heading | {"rows": [*rows, row]})
-
-
-def _plain(value):
-    """Write what is not finite as a word: JSON has no infinity."""
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_plain(part) for part in value]
-    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def _write(name: str, content: dict) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(_plain(content), indent=1) + "\n")
 
 
 TABLES = {"gibbs": gibbs_table, "filters": filter_table, "honesty": honesty_table, "cost": cost_table}

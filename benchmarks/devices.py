@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from benchmarks.beliefs import put_row
 from benchmarks.processes import found_by
+from benchmarks.tables import put_row
 
 NUM_ROUNDS = 3
 

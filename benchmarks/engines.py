@@ -22,9 +22,9 @@ import time
 from pathlib import Path
 
 from benchmarks.backfill import make_filter, write_data
-from benchmarks.beliefs import put_row
 from benchmarks.environments import python_of
 from benchmarks.footprint import Footprint
+from benchmarks.tables import put_row
 
 NUM_PARTICLES, NUM_TIMES = 32, 50
 

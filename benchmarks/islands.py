@@ -12,8 +12,9 @@ import sys
 import jax
 
 import paramfilter as pf
-from benchmarks.beliefs import filter_row, put_row
+from benchmarks.beliefs import filter_row
 from benchmarks.problems import PROBLEMS
+from benchmarks.tables import put_row
 
 SHARES = {1: 1000, 4: 1000, 16: 992}
 """Particles in all, by the number of islands."""

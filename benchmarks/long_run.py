@@ -19,8 +19,8 @@ from collections.abc import Iterator
 import jax
 
 import paramfilter as pf
-from benchmarks.beliefs import put_row
 from benchmarks.stages import DATA_SETS, Stage, autoregression, judge, long_problem
+from benchmarks.tables import put_row
 
 NUM_PARTICLES = 1000
 MARKS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)

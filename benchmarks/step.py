@@ -27,7 +27,7 @@ import numpyro.distributions as dist
 
 import paramfilter as pf
 from benchmarks import bare
-from benchmarks.beliefs import put_row
+from benchmarks.tables import put_row
 
 KIND = ("measured", "belief", "particles", "series")
 NUM_ROUNDS = 9

@@ -17,9 +17,9 @@ import sys
 
 import numpy as np
 
-from benchmarks.beliefs import put_row
 from benchmarks.environments import python_of
 from benchmarks.processes import SINGLE_THREAD_FLAGS
+from benchmarks.tables import put_row
 
 NUM_ROUNDS = 5
 

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from benchmarks.contest import references, rows
+from benchmarks.contest.evidence import verdict
 from benchmarks.contest.ours_program import ALGORITHMS
 from benchmarks.contest.rivals.ladders import LADDERS as RIVALS
 from benchmarks.contest.rivals.running import task_of
 from benchmarks.contest.rivals.task import answers_of
+from benchmarks.contest.run import can_reach
 from benchmarks.problems import CONTEST, data
 
 
@@ -60,3 +62,29 @@ def test_rungs_grow():
     for ladder in RIVALS:
         costs = [np.prod(list(rung.values())) for rung in ladder.rungs]
         assert costs == sorted(costs) and len(set(costs)) == len(costs)
+
+
+@pytest.mark.parametrize(
+    ("error", "cpu_seconds", "worth"),
+    [(0.5, 1.0, True), (0.5, 3.4, False), (7.9, 1.0, True), (8.0, 1.0, False), (np.nan, 0.1, False)],
+    ids=["near", "the next rung is too dear", "just in reach", "out of reach", "no reference"],
+)
+def test_a_ladder_is_climbed_while_the_limit_is_in_reach(error, cpu_seconds, worth):
+    """Of 10 CPU seconds; an error that falls with the cost to the power of 1.5 falls by 10^1.5 = 31.6."""
+    found = rows.Verdict(
+        error=np.array([error]),
+        log_sd_error=np.zeros(1),
+        cover=np.zeros(1),
+        cpu_seconds=cpu_seconds,
+        spread=(cpu_seconds, cpu_seconds),
+        peak_mb=0.0,
+        num_runs=3,
+    )
+    assert can_reach(found, limit=10.0) is worth
+
+
+def test_seeds_that_scatter_around_the_evidence_are_not_suspicious():
+    """The mean of exp(s u - s^2 / 2) is 1 for a normal u; the same with half a nat more is off."""
+    scatter = 0.3 * np.array([-1.5, -1.0, -0.7, -0.4, -0.1, 0.1, 0.4, 0.7, 1.0, 1.5]) - 0.3**2 / 2
+    assert not verdict(scatter)["suspicious"]
+    assert verdict(scatter + 0.6)["suspicious"]

@@ -2,7 +2,7 @@
 
 Filters take the stream through one compiled loop that keeps nothing but the state, as the rivals' do with their history
 turned off. `default` is what a reader of the first page writes. Where the choice of belief prints that float32 is too
-coarse, its advice is taken.
+coarse, its advice is taken; the paper's series are summed in float64, as on the page that reproduces it.
 """
 
 from __future__ import annotations
@@ -17,22 +17,14 @@ import numpy as np
 import paramfilter as pf
 from benchmarks.contest.rivals.task import Algorithm, Posterior, Task, each_table, serve
 from benchmarks.problems import CONTEST
+from paramfilter.paper.series import PAPER_LOOP, printed_cauchy, printed_sin, printed_star
 from paramfilter.separability.cross import FEW_PARAMETERS
 
-PAPER_LOOP = dict(
-    proposal=pf.proposals.Bootstrap(), resampling=pf.resampling.Multinomial(), num_islands=1, num_ancestors=1
-)
-PAPER_BELIEFS = {
-    "sin": pf.beliefs.TaylorOfMean(order=7),
-    "cauchy_ar1": pf.beliefs.TaylorOfLogDensity(order=10),
-    "star": pf.beliefs.TaylorOfMean(order=9),
-}
+PAPER_BELIEFS = {"sin": printed_sin(), "cauchy_ar1": printed_cauchy(), "star": printed_star()}
 
 FILTERS: dict[str, Callable[..., pf.ParticleFilter]] = {
     "default": lambda name, model, num: pf.extended_parameter_filter(model, num),
-    "paper": lambda name, model, num: pf.extended_parameter_filter(
-        model, num, belief=PAPER_BELIEFS[name], **PAPER_LOOP
-    ),
+    "paper": lambda name, model, num: pf.ParticleFilter(model, num, PAPER_BELIEFS[name], **PAPER_LOOP),
     "liu_west": lambda name, model, num: pf.liu_west_filter(model, num),
     "sir": lambda name, model, num: pf.sir_filter(model, num),
     "assumed": lambda name, model, num: pf.assumed_parameter_filter(model, num),
@@ -44,7 +36,7 @@ FILTERS: dict[str, Callable[..., pf.ParticleFilter]] = {
 def by_filter(kind: str, task: Task) -> Iterator[Posterior]:
     """Yield what a filter believes at each time."""
     is_coarse = CONTEST[task.problem].model().parameters.dimension > FEW_PARAMETERS
-    with jax.enable_x64(is_coarse and kind == "default"):
+    with jax.enable_x64(kind == "paper" or (is_coarse and kind == "default")):
         filter, run = filter_once(kind, task.problem, task.size["num_particles"])
         stream = (jnp.asarray(task.ys, float), each_table(lambda table: jnp.asarray(table, float), task.inputs))
         state, begin = filter.init(jax.random.key(task.seed)), 0

@@ -23,6 +23,10 @@ LOST = 1000.0
 """The error of a run that ends in NaN, in sds."""
 GOOD_ENOUGH = 0.25
 """The error that the headline asks for, in sds."""
+WIN = 10.0
+"""How many times our default's CPU seconds a rival needs to have lost."""
+OTHER_PRESETS = ("paper", "storvik", "assumed")
+"""Of ours; the rest that we wrote are yardsticks, and count as rivals."""
 
 Row = dict[str, Any]
 
@@ -121,3 +125,27 @@ def _cover(errors: np.ndarray, ratios: np.ndarray) -> np.ndarray:
     """Return the mass of N(0, 1) within 1.645 sds `ratios` of `errors`."""
     reach = ndtri(0.95) * ratios
     return ndtr(errors + reach) - ndtr(errors - reach)
+
+
+def judged(problem: str) -> list[tuple[Row, Verdict]]:
+    """Return the rows that were run to their end, each with its verdict, ours first, then the cheapest first."""
+    done = [(row, judge(problem, row)) for row in load(problem) if "failed" not in row]
+    return sorted(done, key=lambda pair: (pair[0]["library"] != "ours", pair[1].cpu_seconds))
+
+
+def cheapest(problem: str, kind: str) -> tuple[Row, float] | None:
+    """Return the cheapest rung of a kind that is good enough, with its CPU seconds."""
+    good = [(row, verdict.cpu_seconds) for row, verdict in judged(problem) if verdict.reaches and kind_of(row) == kind]
+    return min(good, key=lambda pair: pair[1], default=None)
+
+
+def kind_of(row: Row) -> str:
+    """Tell our default from our other presets, and both from rivals: other libraries, and yardsticks we wrote."""
+    if is_default(row["library"], row["algorithm"]):
+        return "default"
+    return "preset" if row["library"] == "ours" and row["algorithm"] in OTHER_PRESETS else "rival"
+
+
+def is_default(library: str, algorithm: str) -> bool:
+    """Tell whether this is the entry that the headline speaks of."""
+    return (library, algorithm) == ("ours", "default")

@@ -1,8 +1,8 @@
 """Run the contest: `python -m benchmarks.contest.run [problem ...] [--libraries ours smcx ...] [--algorithms ...]`.
 
-For each problem all ladders are climbed side by side, cheap rungs first, each until a rung is good enough or the next
-one would take more than `MOST_SECONDS` of CPU. Every rung is written when it is done, and what is there is not run
-again, so the command can be stopped and started at will. See PROTOCOL.md.
+For each problem our default climbs its ladder first. Then all others climb theirs side by side, cheap rungs first, each
+until a rung is good enough or the limit is out of reach. Every rung is written when it is done, and what is there is
+not run again, so the command can be stopped and started at will. See PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from benchmarks.contest.ladders import LADDERS, Ladder
 from benchmarks.contest.rivals.running import answer, task_of
 from benchmarks.problems import CONTEST, Problem, data, inputs_of
 
-MOST_SECONDS = 300.0
+MOST_SECONDS = 60.0
 FEWEST_RUNS = 3
 STEP = 3.0
 """What the next rung is expected to cost, in costs of the present one."""
+STEEPEST = 1.5
+"""No error is expected to fall faster than the cost grows to this power."""
 DIGITS = 6
 
 
@@ -47,22 +49,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def contest(problem: Problem, ladders: list[Ladder], most_seconds: float) -> None:
-    """Climb all ladders of one problem, a rung of each in turn."""
-    climbing = list(ladders)
-    height = max((len(ladder.rungs) for ladder in ladders), default=0)
+    """Climb all ladders of one problem: our default's, then a rung of each other in turn."""
     with tqdm(total=sum(len(ladder.rungs) for ladder in ladders), desc=problem.name, unit="rung") as bar:
-        for rung in range(height):
-            for ladder in list(climbing):
-                if rung >= len(ladder.rungs) or not climb(problem, ladder, ladder.rungs[rung], most_seconds):
-                    climbing.remove(ladder)
-                bar.update()
+        for is_default in (True, False):
+            climbing = [ladder for ladder in ladders if rows.is_default(ladder.library, ladder.algorithm) is is_default]
+            limit = limit_of(problem.name, most_seconds)
+            for rung in range(max((len(ladder.rungs) for ladder in climbing), default=0)):
+                for ladder in list(climbing):
+                    if rung >= len(ladder.rungs) or not climb(problem, ladder, ladder.rungs[rung], limit):
+                        climbing.remove(ladder)
+                    bar.update()
 
 
-def climb(problem: Problem, ladder: Ladder, size: dict[str, int], most_seconds: float) -> bool:
+def limit_of(problem: str, most_seconds: float) -> float:
+    """Return the CPU seconds up to which a ladder is climbed, or those at which it has lost against our default."""
+    own = rows.cheapest(problem, "default")
+    return most_seconds if own is None else min(most_seconds, rows.WIN * own[1])
+
+
+def climb(problem: Problem, ladder: Ladder, size: dict[str, int], limit: float) -> bool:
     """Run one rung if it was not run, and tell whether the next one is worth it."""
     row = rows.find(rows.load(problem.name), ladder.library, ladder.algorithm, size)
     if row is None:
-        row = measure(problem, ladder, size, most_seconds)
+        row = measure(problem, ladder, size, limit)
         rows.put(problem.name, row)
     if "failed" in row:
         tqdm.write(f"{problem.name:18s} {ladder.library:9s} {ladder.algorithm:14s} {size}: {row['failed'][:200]}")
@@ -72,11 +81,17 @@ def climb(problem: Problem, ladder: Ladder, size: dict[str, int], most_seconds: 
         f"{problem.name:18s} {ladder.library:9s} {ladder.algorithm:14s} {size}: error "
         f"{' '.join(f'{error:.3g}' for error in found.error)}, {found.cpu_seconds:.3g} CPU s"
     )
-    return not found.reaches and STEP * found.cpu_seconds < most_seconds
+    return not found.reaches and can_reach(found, limit)
 
 
-def measure(problem: Problem, ladder: Ladder, size: dict[str, int], most_seconds: float) -> rows.Row:
-    """Run one rung on all data sets."""
+def can_reach(found: rows.Verdict, limit: float) -> bool:
+    """Tell whether the next rung fits the limit, and whether any rung within it could be good enough."""
+    best_error = found.error[-1] * (found.cpu_seconds / limit) ** STEEPEST
+    return STEP * found.cpu_seconds < limit and bool(best_error <= rows.GOOD_ENOUGH)
+
+
+def measure(problem: Problem, ladder: Ladder, size: dict[str, int], limit: float) -> rows.Row:
+    """Run one rung on all data sets, the first run twice."""
     row: dict[str, Any] = {"library": ladder.library, "algorithm": ladder.algorithm, "size": size, "runs": []}
     num_seeds = math.ceil(FEWEST_RUNS / len(problem.contest_seeds))
     tasks = [
@@ -88,12 +103,13 @@ def measure(problem: Problem, ladder: Ladder, size: dict[str, int], most_seconds
             size,
             inputs_of(problem),
             seeds=[100 * data_set + seed for seed in range(num_seeds)],
+            repeats=2 if data_set == problem.contest_seeds[0] else 1,
         )
         for data_set in problem.contest_seeds
     ]
     try:
-        # twice the work for each run, compiling, and a machine that others use as well
-        answers = answer(ladder.library, tasks, seconds=600 + 6 * most_seconds * num_seeds * len(tasks))
+        # one run more, compiling, and a machine that others use as well
+        answers = answer(ladder.library, tasks, seconds=600 + 4 * limit * (1 + num_seeds * len(tasks)))
     except (RuntimeError, subprocess.TimeoutExpired) as failure:
         return row | {"failed": str(failure)[-500:]}
     for data_set, found in zip(problem.contest_seeds, answers, strict=True):

@@ -21,15 +21,9 @@ COLOURS = ("#d55e00", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#000000", "#9
 """Of Okabe and Ito, which the colour-blind can tell apart."""
 
 
-def judged(problem: str) -> list[tuple[rows.Row, rows.Verdict]]:
-    """Return the rows that were run to their end, each with its verdict, the cheapest first."""
-    done = [(row, rows.judge(problem, row)) for row in rows.load(problem) if "failed" not in row]
-    return sorted(done, key=lambda pair: (pair[0]["library"] != "ours", pair[1].cpu_seconds))
-
-
 def table(problem: str) -> str:
     """Return all rungs of a problem in Markdown; good enough at the end is bold."""
-    return "\n".join([*HEADER, *(_line(row, verdict) for row, verdict in judged(problem))])
+    return "\n".join([*HEADER, *(_line(row, verdict) for row, verdict in rows.judged(problem))])
 
 
 def _line(row: rows.Row, verdict: rows.Verdict) -> str:
@@ -68,25 +62,10 @@ def headline() -> str:
     for problem in CONTEST:
         if not rows.load(problem):
             continue
-        default, presets, rival = (cheapest(problem, kind) for kind in ("default", "preset", "rival"))
+        default, presets, rival = (rows.cheapest(problem, kind) for kind in ("default", "preset", "rival"))
         ratio = _number(rival[1] / default[1]) if default and rival else "–"
         lines.append(f"| `{problem}` | {_winner(default)} | {_winner(presets)} | {_winner(rival)} | {ratio} |")
     return "\n".join(lines)
-
-
-def cheapest(problem: str, kind: str) -> tuple[rows.Row, float] | None:
-    """Return the cheapest rung of a kind that is good enough, with its CPU seconds."""
-    good = [(row, verdict.cpu_seconds) for row, verdict in judged(problem) if verdict.reaches and kind_of(row) == kind]
-    return min(good, key=lambda pair: pair[1], default=None)
-
-
-def kind_of(row: rows.Row) -> str:
-    """Tell our default from our other presets, and both from rivals: other libraries, and yardsticks we wrote."""
-    if row["library"] != "ours":
-        return "rival"
-    return {"default": "default", "paper": "preset", "storvik": "preset", "assumed": "preset"}.get(
-        row["algorithm"], "rival"
-    )
 
 
 def _winner(pair: tuple[rows.Row, float] | None) -> str:
@@ -99,7 +78,7 @@ def _winner(pair: tuple[rows.Row, float] | None) -> str:
 def picture(problem: str, axes: Any) -> None:
     """Draw error against CPU seconds, a line for each ladder."""
     ladders: dict[str, list[tuple[float, float]]] = {}
-    for row, verdict in judged(problem):
+    for row, verdict in rows.judged(problem):
         ladders.setdefault(name_of(row).replace("`", ""), []).append((verdict.cpu_seconds, float(verdict.error[-1])))
     colours = dict(zip((name for name in ladders if name != OWN), itertools.cycle(COLOURS)))
     for name, points in ladders.items():

@@ -23,10 +23,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.beliefs import put_row
 from benchmarks.streams.draws import numbers
 from benchmarks.streams.kills import MEMORY
 from benchmarks.streams.toy import DIGEST, HashResidents, line
+from benchmarks.tables import put_row
 from paramfilter.streaming import Message, Pace, Rules, Store, Worker
 from paramfilter.streaming.store import Commit, DiskFullError
 

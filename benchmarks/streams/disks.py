@@ -24,9 +24,9 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from benchmarks.beliefs import put_row
 from benchmarks.streams.draws import numbers
 from benchmarks.streams.kills import MEMORY, has_lost, opened, work, write_log
+from benchmarks.tables import put_row
 from paramfilter.errors import StoreError
 from paramfilter.streaming import Store
 

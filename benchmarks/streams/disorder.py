@@ -15,10 +15,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.beliefs import put_row
 from benchmarks.streams.draws import numbers
 from benchmarks.streams.kills import MEMORY
 from benchmarks.streams.toy import HashResidents, line
+from benchmarks.tables import put_row
 from paramfilter.streaming import FileLog, Pace, Partition, Rules, Store, Worker
 
 NUM_SERIES, FARTHEST = 200, 16

@@ -13,9 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.beliefs import put_row
 from benchmarks.streams.draws import numbers
 from benchmarks.streams.toy import HashResidents
+from benchmarks.tables import put_row
 from paramfilter.streaming import FileLog, Pace, Store, Worker
 
 OVERSIZED = 1000

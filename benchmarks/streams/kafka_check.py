@@ -21,9 +21,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from benchmarks.beliefs import put_row
 from benchmarks.processes import free_port
 from benchmarks.streams.toy import HashResidents, messy_lines
+from benchmarks.tables import put_row
 from paramfilter.streaming import Pace, Rules, Store, Worker
 from paramfilter.streaming.kafka import KafkaLog, KafkaSink
 

@@ -24,9 +24,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.beliefs import put_row
 from benchmarks.streams.draws import numbers
 from benchmarks.streams.toy import HashResidents, messy_lines
+from benchmarks.tables import put_row
 from paramfilter.streaming import FileLog, Output, Pace, Rules, Store, Worker
 from paramfilter.streaming.store import Commit
 

@@ -28,9 +28,9 @@ import numpy as np
 import numpyro.distributions as dist
 
 import paramfilter as pf
-from benchmarks.beliefs import put_row
 from benchmarks.streams.publisher import LINES_A_MESSAGE, messages_of
 from benchmarks.streams.server import NatsServer
+from benchmarks.tables import put_row
 from paramfilter.streaming import FleetResidents, Pace, Store, Worker
 from paramfilter.streaming.jetstream import JetStreamLog
 

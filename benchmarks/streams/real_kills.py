@@ -24,11 +24,11 @@ from pathlib import Path
 
 import lmdb
 
-from benchmarks.beliefs import put_row
 from benchmarks.streams.draws import numbers
 from benchmarks.streams.server import NatsServer
 from benchmarks.streams.service import Forked, Process, Service, commanded
 from benchmarks.streams.toy import messy_lines
+from benchmarks.tables import put_row
 from paramfilter.streaming.store import TABLES
 
 CONFIG = """

@@ -13,11 +13,11 @@ import threading
 import time
 from pathlib import Path
 
-from benchmarks.beliefs import put_row
 from benchmarks.streams.draws import numbers
 from benchmarks.streams.real_kills import outputs
 from benchmarks.streams.server import NatsServer
 from benchmarks.streams.toy import HashResidents, messy_lines
+from benchmarks.tables import put_row
 from paramfilter.streaming import Pace, Rules, Store, Worker
 from paramfilter.streaming.jetstream import JetStreamLog, JetStreamSink
 

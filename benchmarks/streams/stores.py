@@ -25,6 +25,7 @@ import lmdb
 import rocksdict
 
 from benchmarks.streams.draws import numbers
+from benchmarks.tables import put_row
 
 ROW_BYTES, ROWS, BATCH = 17_000, 10_000, 1_000
 OFFSETS = b"offsets"
@@ -197,8 +198,6 @@ def judged(name: str, path: Path) -> str:
 
 def main() -> None:
     """Measure all of them."""
-    from benchmarks.beliefs import put_row  # here, since the processes that read a damaged store shall start quickly
-
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--flips", type=int, default=100)

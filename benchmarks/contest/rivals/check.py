@@ -101,7 +101,7 @@ def check_rival(rival: str) -> None:
 def try_all(rival: str) -> None:
     """Print whether each algorithm answers on each problem."""
     for ladder in LADDERS:
-        for problem in CONTEST.values() if ladder.rival == rival else ():
+        for problem in CONTEST.values() if ladder.library == rival else ():
             if ladder.problems is not None and problem.name not in ladder.problems:
                 continue
             ys = data(problem, 0)[1][:NUM_FIRST]

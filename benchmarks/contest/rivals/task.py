@@ -10,10 +10,11 @@ An answer on stdout, with one entry of each list for each time:
     {"mean": [{"theta": 0.6}, ...], "sd": [...], "log_evidence": [...], "cpu_seconds": 1.0, "cpu_seconds_first": 2.0,
      "cpu_seconds_of_times": [...], "peak_mb": 300.0, "error": null}
 
-The whole job is done twice, or as often as "repeats" says. `cpu_seconds` is the last one's process time: from nothing
-to the last of the times. An algorithm that begins anew for each time counts for its last time only. A run that its
-library gives up has an "error" and NaN for what it could not say. A task with "seeds", a list, gets a list of answers.
-A list of tasks gets a list of all that: what was compiled for one data set serves the next.
+The whole job is done twice, or as often as "repeats" says, for the first seed, and once for the others, which find
+everything compiled. `cpu_seconds` is the last one's process time: from nothing to the last of the times. An algorithm
+that begins anew for each time counts for its last time only. A run that its library gives up has an "error" and NaN
+for what it could not say. A task with "seeds", a list, gets a list of answers. A list of tasks gets a list of all that:
+what was compiled for one data set serves the next.
 """
 
 from __future__ import annotations
@@ -97,9 +98,13 @@ def serve(algorithms: dict[str, Algorithm], giving_up: tuple[type[Exception], ..
 
 def answers_of(said: dict[str, Any], algorithms: dict[str, Algorithm], giving_up) -> Any:
     """Answer one task, with a list if it has seeds."""
-    seeds = said.get("seeds", [said.get("seed")])
-    answers = [answer(said | {"seed": seed}, algorithms, giving_up) for seed in seeds]
-    return answers if "seeds" in said else answers[0]
+    if "seeds" not in said:
+        return answer(said, algorithms, giving_up)
+    repeats = [said.get("repeats", 2)] + [1] * (len(said["seeds"]) - 1)
+    return [
+        answer(said | {"seed": seed, "repeats": times}, algorithms, giving_up)
+        for seed, times in zip(said["seeds"], repeats, strict=True)
+    ]
 
 
 def answer(said: dict[str, Any], algorithms: dict[str, Algorithm], giving_up) -> dict[str, Any]:

@@ -1,0 +1,86 @@
+"""What one more observation costs at t = 1000 and t = 10,000: `python -m benchmarks.contest.one_more [problem ...]`.
+
+`sin` and `ar1`, one data set, one thread. Filters and SMC^2 go on from t: the CPU seconds from t to t + 100, over 100,
+and a run in which an SMC^2 moves its values, by a look at all the past, is as dear as that look. PMMH and PMCMC begin
+anew: their whole run. All have the size of the rung that the contest found good enough for them, or their first one:
+then the figure is what it costs at least. A run that takes more than `MOST_SECONDS` of wall time is given up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.contest import rows
+from benchmarks.contest.ladders import LADDERS
+from benchmarks.contest.rivals.ladders import Ladder
+from benchmarks.contest.rivals.running import answer, task_of
+from benchmarks.problems import CONTEST, data
+from benchmarks.tables import put_row
+
+TIMES = (1000, 10_000)
+MORE = 100
+MOST_SECONDS = 900.0
+IDENTITY = ("problem", "t", "library", "algorithm")
+ASKED = {
+    ("ours", "default"): False,
+    ("ours", "liu_west"): False,
+    ("ours", "smc2"): False,
+    ("ours", "pmmh"): True,
+    ("particles", "smc2"): False,
+    ("particles", "pmmh"): True,
+    ("smcx", "smc2"): False,
+    ("pypomp", "pmcmc"): True,
+}
+"""Whether each algorithm begins anew."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Measure what one more observation costs.")
+    parser.add_argument("problems", nargs="*", default=["sin", "ar1"])
+    parser.add_argument("--libraries", nargs="*", default=sorted({library for library, _ in ASKED}))
+    chosen = parser.parse_args(arguments)
+    for problem in chosen.problems:
+        long = replace(CONTEST[problem], num_steps=max(TIMES) + MORE)
+        ys = np.asarray(data(long, 0)[1])
+        for time in TIMES:
+            for ladder in LADDERS:
+                anew = ASKED.get((ladder.library, ladder.algorithm))
+                if anew is None or ladder.library not in chosen.libraries:
+                    continue
+                row = {"problem": problem, "t": time, "library": ladder.library, "algorithm": ladder.algorithm}
+                row |= {"size": size_of(problem, ladder), "anew": anew}
+                row |= seconds_of(problem, ladder, row["size"], ys[: time + MORE], time, anew)
+                put_row(
+                    "one_more", {"units": "CPU seconds", "more": MORE}, row, ("problem", "t", "library", "algorithm")
+                )
+                print(row, flush=True)
+
+
+def size_of(problem: str, ladder: Ladder) -> dict[str, int]:
+    """Return the cheapest size that was good enough in the contest, or the smallest one."""
+    own = [
+        row
+        for row, verdict in rows.judged(problem)
+        if verdict.reaches and (row["library"], row["algorithm"]) == (ladder.library, ladder.algorithm)
+    ]
+    return own[0]["size"] if own else ladder.rungs[0]
+
+
+def seconds_of(problem: str, ladder: Ladder, size: dict[str, int], ys: np.ndarray, time: int, anew: bool) -> dict:
+    """Return the CPU seconds of one more observation after a time, or what went wrong."""
+    times = [time] if anew else [time, time + MORE]
+    task = task_of(problem, ys[: times[-1]], times, ladder.algorithm, size, seed=0, repeats=2)
+    try:
+        found = answer(ladder.library, task, seconds=MOST_SECONDS)
+    except (RuntimeError, subprocess.TimeoutExpired) as failure:
+        return {"failed": str(failure)[-300:]}
+    return {"cpu_seconds": found["cpu_seconds_of_times"][-1] / (1 if anew else MORE), "error": found["error"]}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Tables of results, kept as JSON in `results/`: written whole, or row by row."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from pathlib import Path
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def put_row(name: str, heading: dict, row: dict, identity: tuple[str, ...]) -> None:
+    """Put a row into a table, in place of an older one."""
+    path = RESULTS / f"{name}.json"
+    with (RESULTS / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes may share the models between them
+        rows = json.loads(path.read_text())["rows"] if path.exists() else []
+        rows = [old for old in rows if any(old[key] != row[key] for key in identity)]
+        write_table(name, heading | {"rows": [*rows, row]})
+
+
+def _plain(value):
+    """Write what is not finite as a word: JSON has no infinity."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def write_table(name: str, content: dict) -> None:
+    """Write a table anew."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(_plain(content), indent=1) + "\n")
