@@ -43,6 +43,11 @@ def test_what_a_row_is_worth(change, error, log_sd_error, cover):
     assert found.reaches == (error <= 0.25)
 
 
+def test_a_run_that_was_given_up_is_lost_where_there_is_a_reference():
+    row = row_of(lambda mean, sd: ({"error": np.nan}, {"error": np.nan}))
+    assert rows.judge("regime_switching", row).error[-1] == rows.LOST
+
+
 def test_references_that_are_used_are_admitted():
     answers = [answer for of_seed in references.load().values() for one in of_seed.values() for answer in one.values()]
     assert len(answers) > 20
