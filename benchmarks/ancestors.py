@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Sequence
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 import paramfilter as pf
-from benchmarks.contest import references
-from benchmarks.problems import CONTEST, data
+from benchmarks.on_contest_data import judged
+from benchmarks.problems import CONTEST
 from benchmarks.tables import put_row
 
 KIND = ("problem", "num_particles", "num_ancestors")
@@ -46,40 +43,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def measure(name: str, num_particles: int, num_ancestors: int) -> dict:
     """Run one filter on all data sets."""
-    problem = CONTEST[name]
     belief = pf.beliefs.Chebyshev(NODES[name])
     filter = pf.extended_parameter_filter(
-        problem.model(), num_particles, belief=belief, num_islands=1, num_ancestors=num_ancestors
+        CONTEST[name].model(), num_particles, belief=belief, num_islands=1, num_ancestors=num_ancestors
     )
-    (parameter,) = filter.model.parameters.names
-
-    @jax.jit
-    def run(key, ys):
-        state = jax.lax.fori_loop(0, len(ys), lambda t, state: filter.step(state, ys[t])[0], filter.init(key))
-        posterior = filter.posterior(state)
-        return posterior.mean()[parameter], posterior.sd()[parameter], state.log_evidence
-
-    def found(seed, key):
-        ys = jnp.asarray(data(problem, seed)[1])
-        right = references.load()[name][str(seed)][str(problem.num_steps)]
-        mean, sd, log_evidence = map(float, run(jax.random.key(100 * seed + key), ys))
-        unit = right["sd"][parameter]
-        return (mean - right["mean"][parameter]) / unit, sd / unit, log_evidence
-
-    found(0, 0)  # compiles
-    start = time.process_time()
-    runs = [found(seed, key) for seed in problem.contest_seeds for key in range(NUM_KEYS)]
-    seconds = (time.process_time() - start) / len(runs)
-    errors, ratios, log_evidences = np.array(runs).T
+    found = judged(name, filter, NUM_KEYS)
     return {
         "problem": name,
         "num_particles": num_particles,
         "num_ancestors": num_ancestors,
-        "errors": np.round(errors, 3).tolist(),
-        "rms_error": round(float(np.sqrt(np.mean(errors**2))), 3),
-        "sd_ratios": np.round(ratios, 3).tolist(),
-        "log_evidences": np.round(log_evidences, 1).tolist(),
-        "cpu_seconds": round(seconds, 2),
+        "errors": np.round(np.ravel(found.errors), 3).tolist(),
+        "rms_error": round(found.rms_error, 3),
+        "sd_ratios": np.round(np.ravel(found.ratios), 3).tolist(),
+        "log_evidences": np.round(found.log_evidences, 1).tolist(),
+        "cpu_seconds": round(found.cpu_seconds, 2),
     }
 
 

@@ -16,7 +16,7 @@ CAPTIONS = (
     "one loop, four parts, named algorithms",
     "what a particle believes, how it moves, who survives",
     "draw at constant cost; how theta enters a model",
-    "ready models; try a model before data arrive",
+    "ready models; try a model first; Kalman filters",
     "StateSpaceModel; its Gaussian form",
     "the user's functions, with explanations",
     "names, supports, bijectors; trees of laws",

@@ -21,6 +21,8 @@ OURS = (
     Ladder("ours", "sir", MORE_AND_MORE, evidence=True),
     Ladder("ours", "assumed", MORE_AND_MORE, evidence=True),
     Ladder("ours", "storvik", MORE_AND_MORE, problems=("ar1", "multispecies"), evidence=True),
+    Ladder("ours", "kalman_bank", MORE_AND_MORE, problems=("ar1", "tracking", "multispecies"), evidence=True),
+    Ladder("ours", "particle_bank", particles(30, 100, 300, 1000, 3000), evidence=True),
     Ladder("ours", "nested", particles(30, 100, 200, 300, 600), evidence=True),
     Ladder("ours", "smc2", nested((30, 30), (100, 30), (100, 100), (100, 300), (300, 300), (300, 1000)), evidence=True),
     Ladder("ours", "pmmh", chains((100, 300), (300, 300), (300, 1000), (1000, 1000), (1000, 3000), (3000, 3000))),

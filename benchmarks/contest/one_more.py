@@ -28,6 +28,8 @@ MOST_SECONDS = 900.0
 IDENTITY = ("problem", "t", "library", "algorithm")
 ASKED = {
     ("ours", "default"): False,
+    ("ours", "kalman_bank"): False,
+    ("ours", "particle_bank"): False,
     ("ours", "liu_west"): False,
     ("ours", "smc2"): False,
     ("ours", "pmmh"): True,
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for time in TIMES:
             for ladder in LADDERS:
                 anew = ASKED.get((ladder.library, ladder.algorithm))
-                if anew is None or ladder.library not in chosen.libraries:
+                if anew is None or ladder.library not in chosen.libraries or not ladder.takes(problem):
                     continue
                 row = {"problem": problem, "t": time, "library": ladder.library, "algorithm": ladder.algorithm}
                 row |= {"size": size_of(problem, ladder), "anew": anew}

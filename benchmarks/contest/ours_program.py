@@ -30,6 +30,8 @@ FILTERS: dict[str, Callable[..., pf.ParticleFilter]] = {
     "assumed": lambda name, model, num: pf.assumed_parameter_filter(model, num),
     "storvik": lambda name, model, num: pf.storvik_filter(model, num),
     "nested": lambda name, model, num: pf.nested_particle_filter(model, num),
+    "kalman_bank": lambda name, model, num: pf.kalman_bank_filter(model, num),
+    "particle_bank": lambda name, model, num: pf.particle_bank_filter(model, num),
 }
 
 

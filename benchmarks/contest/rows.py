@@ -25,7 +25,7 @@ GOOD_ENOUGH = 0.25
 """The error that the headline asks for, in sds."""
 WIN = 10.0
 """How many times our default's CPU seconds a rival needs to have lost."""
-OTHER_PRESETS = ("paper", "storvik", "assumed")
+OTHER_PRESETS = ("kalman_bank", "particle_bank", "paper", "storvik", "assumed")
 """Of ours; the rest that we wrote are yardsticks, and count as rivals."""
 
 Row = dict[str, Any]
@@ -135,17 +135,16 @@ def judged(problem: str) -> list[tuple[Row, Verdict]]:
 
 def cheapest(problem: str, kind: str) -> tuple[Row, float] | None:
     """Return the cheapest rung of a kind that is good enough, with its CPU seconds."""
-    good = [(row, verdict.cpu_seconds) for row, verdict in judged(problem) if verdict.reaches and kind_of(row) == kind]
+    good = [
+        (row, verdict.cpu_seconds)
+        for row, verdict in judged(problem)
+        if verdict.reaches and kind_of(row["library"], row["algorithm"]) == kind
+    ]
     return min(good, key=lambda pair: pair[1], default=None)
 
 
-def kind_of(row: Row) -> str:
+def kind_of(library: str, algorithm: str) -> str:
     """Tell our default from our other presets, and both from rivals: other libraries, and yardsticks we wrote."""
-    if is_default(row["library"], row["algorithm"]):
-        return "default"
-    return "preset" if row["library"] == "ours" and row["algorithm"] in OTHER_PRESETS else "rival"
-
-
-def is_default(library: str, algorithm: str) -> bool:
-    """Tell whether this is the entry that the headline speaks of."""
-    return (library, algorithm) == ("ours", "default")
+    if library != "ours":
+        return "rival"
+    return "default" if algorithm == "default" else "preset" if algorithm in OTHER_PRESETS else "rival"

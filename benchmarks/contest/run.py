@@ -1,8 +1,8 @@
 """Run the contest: `python -m benchmarks.contest.run [problem ...] [--libraries ours smcx ...] [--algorithms ...]`.
 
-For each problem our default climbs its ladder first. Then all others climb theirs side by side, cheap rungs first, each
-until a rung is good enough or the limit is out of reach. Every rung is written when it is done, and what is there is
-not run again, so the command can be stopped and started at will. See PROTOCOL.md.
+For each problem our presets climb their ladders first. Then all others climb theirs side by side, cheap rungs first,
+each until a rung is good enough or the limit is out of reach. Every rung is written when it is done, and what is there
+is not run again, so the command can be stopped and started at will. See PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from benchmarks.contest.ladders import LADDERS, Ladder
 from benchmarks.contest.rivals.running import answer, task_of
 from benchmarks.problems import CONTEST, Problem, data, inputs_of
 
-MOST_SECONDS = 60.0
+MOST_SECONDS, LEAST_SECONDS = 60.0, 10.0
+"""Of the limit up to which ladders are climbed."""
 FEWEST_RUNS = 3
 STEP = 3.0
 """What the next rung is expected to cost, in costs of the present one."""
@@ -49,10 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def contest(problem: Problem, ladders: list[Ladder], most_seconds: float) -> None:
-    """Climb all ladders of one problem: our default's, then a rung of each other in turn."""
+    """Climb all ladders of one problem: our presets', then a rung of each other in turn."""
     with tqdm(total=sum(len(ladder.rungs) for ladder in ladders), desc=problem.name, unit="rung") as bar:
-        for is_default in (True, False):
-            climbing = [ladder for ladder in ladders if rows.is_default(ladder.library, ladder.algorithm) is is_default]
+        for is_rival in (False, True):
+            climbing = [
+                ladder for ladder in ladders if (rows.kind_of(ladder.library, ladder.algorithm) == "rival") is is_rival
+            ]
             limit = limit_of(problem.name, most_seconds)
             for rung in range(max((len(ladder.rungs) for ladder in climbing), default=0)):
                 for ladder in list(climbing):
@@ -62,9 +65,9 @@ def contest(problem: Problem, ladders: list[Ladder], most_seconds: float) -> Non
 
 
 def limit_of(problem: str, most_seconds: float) -> float:
-    """Return the CPU seconds up to which a ladder is climbed, or those at which it has lost against our default."""
-    own = rows.cheapest(problem, "default")
-    return most_seconds if own is None else min(most_seconds, rows.WIN * own[1])
+    """Return the CPU seconds up to which a ladder is climbed, or those at which it has lost against one of ours."""
+    own = [found[1] for kind in ("default", "preset") if (found := rows.cheapest(problem, kind)) is not None]
+    return min(most_seconds, max(LEAST_SECONDS, rows.WIN * min(own))) if own else most_seconds
 
 
 def climb(problem: Problem, ladder: Ladder, size: dict[str, int], limit: float) -> bool:

@@ -181,6 +181,19 @@ def test_independent_noises_become_independent_blocks():
     assert kinds == ["CoefficientsAndVariance", "VarianceOnly", "VarianceOnly"]
 
 
+def test_correlated_noise_of_the_state_leaves_the_sensor_alone():
+    """Position and speed are pushed together by one unknown variance; the sensor's is a block of its own."""
+    push = jnp.array([[1 / 3, 1 / 2], [1 / 2, 1.0]])
+    model = pf.StateSpaceModel(
+        prior={"q": dist.InverseGamma(2.0, 1.0), "r": dist.InverseGamma(2.0, 1.0)},
+        initial=lambda theta, inputs: dist.Normal(jnp.zeros(2), 1.0),
+        transition=lambda theta, x, inputs: dist.MultivariateNormal(x, theta["q"] * push),
+        observation=lambda theta, x, inputs: dist.Normal(x[0], jnp.sqrt(theta["r"])),
+    )
+    blocks = Conjugate().bind(model).structure.blocks
+    assert sorted(block.responses for block in blocks) == [(0, 1), (2,)]
+
+
 def ar1(prior, transition):
     return pf.StateSpaceModel(
         prior=prior,

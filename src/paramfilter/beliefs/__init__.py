@@ -8,7 +8,7 @@ from paramfilter.beliefs.conjugate import Conjugate
 from paramfilter.beliefs.cross_interpolation import CrossInterpolation
 from paramfilter.beliefs.forgetting import Forgetting
 from paramfilter.beliefs.moment_matched import MomentMatched
-from paramfilter.beliefs.moved_points import Jitter, ShrinkingKernel
+from paramfilter.beliefs.moved_points import Jitter, RenewingKernel, ShrinkingKernel
 from paramfilter.beliefs.point_mass import PointMass
 from paramfilter.beliefs.taylor_of_log_density import TaylorOfLogDensity
 from paramfilter.beliefs.taylor_of_mean import TaylorOfMean
@@ -28,6 +28,7 @@ __all__ = [
     "MomentMatched",
     "Moments",
     "PointMass",
+    "RenewingKernel",
     "ShrinkingKernel",
     "TaylorOfLogDensity",
     "TaylorOfMean",

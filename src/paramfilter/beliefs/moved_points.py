@@ -1,9 +1,13 @@
-"""One value of theta per particle, moved a little at every step: what the field had before beliefs.
+"""One value of theta per particle, moved a little: what the field had before beliefs.
 
-Both ways keep values from running out, and both pay for it. `ShrinkingKernel` draws from a kernel around each value,
-pulled towards the mean of all so that mean and covariance stay as they are; the shape of the posterior does not, and
-what is forgotten that way is never made up for. `Jitter` adds noise of a fixed size, so the posterior never gets
-narrower than that allows. Both are here to be compared with.
+All ways keep values from running out, and pay for it. `ShrinkingKernel` draws from a kernel around each value, pulled
+towards the mean of all so that mean and covariance stay as they are; the shape of the posterior does not, and what is
+forgotten that way is never made up for. `Jitter` adds noise of a fixed size, so the posterior never gets narrower than
+that allows. Both are here to be compared with.
+
+`RenewingKernel` is the first of them used sparingly: values move only when they have just been copied, which happens
+ever more rarely as the posterior settles. Where a particle knows its state well given theta (`proposals.kalman_bank`,
+`proposals.crowd`) this costs next to nothing in accuracy, for any number of parameters.
 
 J. Liu and M. West, Combined parameter and state estimation in simulation-based filtering, in: Sequential Monte Carlo
 methods in practice, 2001; D. Crisan and J. Miguez, Nested particle filters for online parameter estimation in
@@ -12,18 +16,21 @@ discrete-time state-space Markov models, Bernoulli 24 (2018).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from paramfilter.beliefs.base import Belief, BoundBelief, Draw, no_outcome
 from paramfilter.beliefs.point_mass import BoundPointMass
 from paramfilter.beliefs.spread import MIN_SPREAD, Spread, spread_of
 from paramfilter.errors import BeliefError
 from paramfilter.model import StateSpaceModel
+
+EVEN = 1e-5
+"""Nats within which all log weights are the same."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +45,29 @@ class ShrinkingKernel(Belief):
     discount: float = 0.98
 
     def __post_init__(self):
-        if not 1 / 3 < self.discount < 1:
-            raise BeliefError(f"discount must lie between 1/3 and 1, got {self.discount}; 0.98 is usual.")
+        _require_discount(self.discount, "0.98 is usual")
 
     def bind(self, model: StateSpaceModel) -> BoundBelief:
         """Fit any model."""
-        keep = (3 * self.discount - 1) / (2 * self.discount)
-        return _BoundShrinkingKernel(model, f"ShrinkingKernel({self.discount})", keep)
+        return _BoundShrinkingKernel(model, f"ShrinkingKernel({self.discount})", _kept(self.discount))
+
+
+@dataclass(frozen=True)
+class RenewingKernel(Belief):
+    """Liu and West's kernel, applied to values that have just been resampled, and at no other time.
+
+    Args:
+        discount: As in `ShrinkingKernel`; smaller, since values move so rarely.
+    """
+
+    discount: float = 0.85
+
+    def __post_init__(self):
+        _require_discount(self.discount, "0.85 is usual")
+
+    def bind(self, model: StateSpaceModel) -> BoundBelief:
+        """Fit any model."""
+        return _BoundRenewingKernel(model, f"RenewingKernel({self.discount})", _kept(self.discount))
 
 
 @dataclass(frozen=True)
@@ -66,6 +89,16 @@ class Jitter(Belief):
         return _BoundJitter(model, f"Jitter({self.sd})", self.sd)
 
 
+def _require_discount(discount: float, usual: str) -> None:
+    if not 1 / 3 < discount < 1:
+        raise BeliefError(f"discount must lie between 1/3 and 1, got {discount}; {usual}.")
+
+
+def _kept(discount: float) -> float:
+    """Return a, the share of its distance from the mean that a value keeps."""
+    return (3 * discount - 1) / (2 * discount)
+
+
 class _MovedPoint(BoundPointMass):
     """A point that is drawn anew around where it was."""
 
@@ -78,19 +111,61 @@ class _MovedPoint(BoundPointMass):
         return Draw(self.kernel(shared, previous).from_standard(noise), no_outcome())
 
 
+class _Kernel(_MovedPoint):
+    """A value that keeps a share of its distance from the mean of all, and gets noise for the rest."""
+
+    keep: float
+
+    def spread(self, z: Float[Array, "particle param"], log_weights: Float[Array, " particle"]) -> Spread:
+        return spread_of(z, log_weights, MIN_SPREAD * self.model.parameters.prior_sd)
+
+    def around(self, spread: Spread, z: Float[Array, " param"]) -> Spread:
+        bandwidth = (1 - self.keep**2) ** 0.5
+        return Spread(self.keep * z + (1 - self.keep) * spread.mean, bandwidth * spread.factor)
+
+
 @dataclass(frozen=True, eq=False)
-class _BoundShrinkingKernel(_MovedPoint):
+class _BoundShrinkingKernel(_Kernel):
     keep: float = 1.0
 
     def start_shared(self, z):
-        return spread_of(z, jnp.zeros(len(z), z.dtype), MIN_SPREAD * self.model.parameters.prior_sd)
+        return self.spread(z, jnp.zeros(len(z), z.dtype))
 
     def regroup(self, shared, statistics, z, log_weights):
-        return spread_of(z, log_weights, MIN_SPREAD * self.model.parameters.prior_sd), statistics
+        return self.spread(z, log_weights), statistics
 
     def kernel(self, shared, z):
-        bandwidth = (1 - self.keep**2) ** 0.5
-        return Spread(self.keep * z + (1 - self.keep) * shared.mean, bandwidth * shared.factor)
+        return self.around(shared, z)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Renewal:
+    """The spread of all values, whether any datum was seen, and whether values are to move now."""
+
+    spread: Spread
+    has_begun: Bool[Array, ""]
+    is_due: Bool[Array, ""]
+
+
+@dataclass(frozen=True, eq=False)
+class _BoundRenewingKernel(_Kernel):
+    keep: float = 1.0
+
+    def start_shared(self, z):
+        return _Renewal(self.spread(z, jnp.zeros(len(z), z.dtype)), jnp.bool_(False), jnp.bool_(False))
+
+    def regroup(self, shared, statistics, z, log_weights):
+        # Weights are even right after resampling, and else only before the first datum.
+        is_even = jnp.max(log_weights) - jnp.min(log_weights) < EVEN
+        return _Renewal(self.spread(z, log_weights), shared.has_begun, shared.has_begun & is_even), statistics
+
+    def witness(self, key, shared, data, z, log_weights, time):
+        return replace(shared, has_begun=jnp.bool_(True))
+
+    def kernel(self, shared, z):
+        moved, stays = self.around(shared.spread, z), Spread(z, jnp.zeros_like(shared.spread.factor))
+        return jax.tree.map(lambda new, old: jnp.where(shared.is_due, new, old), moved, stays)
 
 
 @dataclass(frozen=True, eq=False)

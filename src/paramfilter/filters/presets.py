@@ -15,6 +15,7 @@ from paramfilter.beliefs import (
     Jitter,
     MomentMatched,
     PointMass,
+    RenewingKernel,
     ShrinkingKernel,
 )
 from paramfilter.errors import ProposalError
@@ -26,12 +27,14 @@ from paramfilter.proposals import (
     CrowdMove,
     GaussianProduct,
     Guided,
+    KalmanMove,
     LookAhead,
     Proposal,
     crowd_of,
     has_jumps,
+    with_kalman_filter,
 )
-from paramfilter.resampling import Resampling, Systematic
+from paramfilter.resampling import Resampling, Systematic, WhenEssBelow
 from paramfilter.separability.analyse import advice_for
 from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior
 
@@ -45,13 +48,18 @@ MANY_ANCESTORS = 8
 (docs/decisions/0028-many-ancestors.md)."""
 
 
-class Options(TypedDict, total=False):
+class OtherOptions(TypedDict, total=False):
     """What every preset takes by name; what is left out is as in `ParticleFilter`, which says what each means."""
 
-    resampling: Resampling
     num_islands: int
     outliers: SkipOutliers | None
     num_ancestors: int | None
+
+
+class Options(OtherOptions, total=False):
+    """The same with the resampling, for presets that have no opinion on it."""
+
+    resampling: Resampling
 
 
 def sir_filter(
@@ -104,6 +112,59 @@ def nested_particle_filter(
     num_particles = require_model_and_size(model, num_particles)
     crowd = crowd_of(model, num_particles if num_states is None else num_states)
     return ParticleFilter(crowd, num_particles, Jitter(num_particles**-0.75), CrowdMove(), **options)
+
+
+def kalman_bank_filter(
+    model: StateSpaceModel,
+    num_particles: int,
+    *,
+    discount: float = 0.85,
+    resampling: Resampling = WhenEssBelow(0.5, Systematic()),
+    **options: Unpack[OtherOptions],
+) -> ParticleFilter:
+    """Make a bank of Kalman filters, one for each value of theta: for models that are linear and Gaussian given theta.
+
+    The state of a particle is the law of the model's state, `{"mean": ..., "covariance": ...}`, and exact; all that is
+    random is theta. Few values go a long way, with any number of parameters, variances included.
+
+    Args:
+        model: Gaussian laws, whose means are linear in x and whose scales do not depend on x. This is checked.
+        num_particles: N values of theta.
+        discount: How far values move when they are renewed; see `beliefs.RenewingKernel`.
+        resampling: When and how values are resampled, and so renewed.
+        options: Of the loop: `num_islands`, `outliers` and `num_ancestors`, as in `ParticleFilter`.
+    """
+    num_particles = require_model_and_size(model, num_particles)
+    bank, belief = with_kalman_filter(model), RenewingKernel(discount)
+    return ParticleFilter(bank, num_particles, belief, KalmanMove(), resampling, **options)
+
+
+def particle_bank_filter(
+    model: StateSpaceModel,
+    num_particles: int,
+    *,
+    num_states: int = 100,
+    discount: float = 0.85,
+    resampling: Resampling = WhenEssBelow(0.5, Systematic()),
+    **options: Unpack[OtherOptions],
+) -> ParticleFilter:
+    """Make a bank of small particle filters, one for each value of theta, which are renewed by a kernel.
+
+    It differs from `nested_particle_filter` in when values move: right after they were resampled, and not by noise of
+    a fixed size. For models with several parameters whose observations are noisy, such as volatility; where a sensor
+    is precise, states that are moved without a look at the observation weigh too unevenly.
+
+    Args:
+        model: The model.
+        num_particles: N values of theta.
+        num_states: M states for each of them.
+        discount: How far values move when they are renewed; see `beliefs.RenewingKernel`.
+        resampling: When and how values are resampled, and so renewed.
+        options: Of the loop, as in `kalman_bank_filter`.
+    """
+    num_particles = require_model_and_size(model, num_particles)
+    bank, belief = crowd_of(model, num_states), RenewingKernel(discount)
+    return ParticleFilter(bank, num_particles, belief, CrowdMove(), resampling, **options)
 
 
 def storvik_filter(
@@ -183,6 +244,8 @@ PRESETS: dict[str, Callable[..., ParticleFilter]] = {
     preset.__name__: preset
     for preset in (
         extended_parameter_filter,
+        kalman_bank_filter,
+        particle_bank_filter,
         storvik_filter,
         assumed_parameter_filter,
         liu_west_filter,

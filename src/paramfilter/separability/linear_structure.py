@@ -99,8 +99,8 @@ def linear_structure(model: StateSpaceModel) -> LinearStructure:
     with jax.enable_x64(True):
         z, data = probe_data(model)
         _require_gaussians(model, depends, z, data)
-        touches, exponents, is_joint = _probe_structure(model, depends, priors.is_variance, z, data)
-    blocks = _find_blocks(model, priors, touches, exponents, is_joint)
+        touches, exponents, linked = _probe_structure(model, depends, priors.is_variance, z, data)
+    blocks = _find_blocks(model, priors, touches, exponents, linked)
     num_moves = distributions.ravel(jax.tree.map(lambda leaf: leaf[0], data.x)).size if depends.transition else 0
     return LinearStructure(model, depends, blocks, priors.mean, priors.covariance, priors.shape, priors.rate, num_moves)
 
@@ -171,7 +171,8 @@ def _require_gaussians(model, depends, z, data) -> None:
 
 
 def _probe_structure(model, depends, is_variance, z, data):
-    """Return which responses touch which coefficients, the power of each variance in each response, and jointness."""
+    """Return which responses touch which coefficients, the power of each variance in each response, and which responses
+    have correlated noise."""
 
     def mean(point, datum):
         return _joint_gaussian(model, depends, point, datum).mean
@@ -205,10 +206,11 @@ def _probe_structure(model, depends, is_variance, z, data):
         )
     if np.any(rounded[:, ~is_variance] != 0) or np.any(rounded.sum(axis=1) > 1):
         raise BeliefError(f"Conjugate needs variances that depend on one InverseGamma parameter each. {OTHERWISE}")
-    return np.any(slopes != 0, axis=0), rounded.astype(bool), is_joint
+    linked = np.any(scales != 0, axis=0) if is_joint else np.eye(scales.shape[1], dtype=bool)
+    return np.any(slopes != 0, axis=0), rounded.astype(bool), linked
 
 
-def _find_blocks(model, priors: _Priors, touches, exponents, is_joint) -> tuple[Block, ...]:
+def _find_blocks(model, priors: _Priors, touches, exponents, linked) -> tuple[Block, ...]:
     """Group parameters (0..p-1) and responses (p..) that touch each other."""
     num_params, num_responses = len(priors.is_variance), len(touches)
     parent = list(range(num_params + num_responses))
@@ -225,9 +227,8 @@ def _find_blocks(model, priors: _Priors, touches, exponents, is_joint) -> tuple[
         join(num_params + response, param)
     for first, second in zip(*np.nonzero(priors.covariance), strict=True):
         join(first, second)
-    if is_joint:
-        for response in range(1, num_responses):
-            join(num_params, num_params + response)
+    for first, second in zip(*np.nonzero(linked), strict=True):
+        join(num_params + first, num_params + second)
 
     blocks = []
     for label in sorted({root(param) for param in range(num_params)}):

@@ -1,0 +1,161 @@
+"""Banks of filters, one for each value of theta, against exact answers.
+
+Tolerances are in standard errors over independent seeds; at 6 of them a test that is right fails less than once in 1e8
+runs, and seeds are fixed.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import paramfilter as pf
+from paramfilter.beliefs import RenewingKernel
+from paramfilter.errors import BeliefError, ModelError, ProposalError
+from paramfilter.proposals import KalmanMove, with_kalman_filter
+
+TURN = jnp.array([[1.0, 1.0], [0.0, 1.0]])
+PUSH = jnp.array([[1 / 3, 1 / 2], [1 / 2, 1.0]])
+
+
+def tracker():
+    """Make position and speed, with unknown variances of acceleration and sensor."""
+    return pf.StateSpaceModel(
+        prior={"q": dist.InverseGamma(2.0, 1.0), "r": dist.InverseGamma(2.0, 1.0)},
+        initial=lambda theta, inputs: dist.Normal(jnp.zeros(2), jnp.array([5.0, 2.0])).to_event(1),
+        transition=lambda theta, x, inputs: dist.MultivariateNormal(TURN @ x, theta["q"] * PUSH),
+        observation=lambda theta, x, inputs: dist.Normal(x[0], jnp.sqrt(theta["r"])),
+        name="tracker",
+    )
+
+
+@pytest.fixture(scope="module")
+def tracked():
+    """Return 200 observations of a tracker, ten of them missing, and the exact posterior."""
+    _, ys = pf.simulate(jax.random.key(0), tracker(), {"q": 0.1, "r": 1.0}, 200)
+    ys = ys.at[50:60].set(jnp.nan)
+    return ys, pf.references.kalman_grid(tracker(), ys)
+
+
+def answers(filter, ys, num_seeds):
+    """Return the filter's final states, one for each seed."""
+    turn = lambda state, y: (filter.step(state, y)[0], None)
+    run = jax.jit(jax.vmap(lambda key: jax.lax.scan(turn, filter.init(key), ys)[0]))
+    return run(jax.random.split(jax.random.key(1), num_seeds))
+
+
+def posteriors(filter, states, num_seeds):
+    each = [filter.posterior(jax.tree.map(lambda leaf, i=i: leaf[i], states)) for i in range(num_seeds)]
+    return [(one.mean(), one.sd()) for one in each]
+
+
+def test_q_and_r_of_a_tracker_come_out_right(tracked):
+    """q a tenth of r: where beliefs on paths are far off, the bank's mean and sd are those of quadrature."""
+    ys, exact = tracked
+    filter, num_seeds = pf.kalman_bank_filter(tracker(), 600), 12
+    states = answers(filter, ys, num_seeds)
+    found = posteriors(filter, states, num_seeds)
+    for name in ("q", "r"):
+        unit = exact.sd()[name]
+        errors = np.array([float(mean[name]) - exact.mean()[name] for mean, _ in found]) / unit
+        ratios = np.array([float(sd[name]) for _, sd in found]) / unit
+        # Twelve runs of 600 values leave 0.05 sds of noise; the kernel's own bias was below that.
+        assert abs(errors.mean()) < 6 * max(errors.std(ddof=1), 0.1) / num_seeds**0.5
+        assert np.sqrt(np.mean(errors**2)) < 0.4
+        assert abs(np.log(np.median(ratios))) < 0.2
+    evidence = np.asarray(jax.vmap(lambda state: state.log_evidence)(states)) - exact.log_evidence
+    assert abs(evidence.mean()) < 6 * max(evidence.std(ddof=1), 0.1) / num_seeds**0.5
+
+
+def test_the_state_is_that_of_a_kalman_filter(tracked):
+    """Theta known: all values are the same, and mean and covariance are the exact ones."""
+    ys, _ = tracked
+    system = pf.StateSpaceModel(
+        prior={"r": dist.LogNormal(0.0, 1e-6)},
+        initial=tracker().initial,
+        transition=lambda theta, x, inputs: dist.MultivariateNormal(TURN @ x, 0.1 * PUSH),
+        observation=lambda theta, x, inputs: dist.Normal(x[0], jnp.sqrt(theta["r"])),
+    )
+    filter = pf.kalman_bank_filter(system, 4)
+    state, _ = pf.run(filter, filter.init(jax.random.key(0)), ys)
+    mean, covariance = np.zeros(2), np.diag([25.0, 4.0])
+    for y in np.asarray(ys, float):
+        mean, covariance = TURN @ mean, TURN @ covariance @ TURN.T + 0.1 * PUSH
+        if not np.isnan(y):
+            gain = covariance[:, 0] / (covariance[0, 0] + 1.0)
+            mean, covariance = mean + gain * (y - mean[0]), covariance - np.outer(gain, covariance[0])
+    np.testing.assert_allclose(state.x["mean"][0], mean, rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(state.x["covariance"][0], covariance, rtol=2e-3, atol=2e-3)
+
+
+def test_two_sensors_one_of_which_fails():
+    """A vector observed with correlated noise, one component missing at times: the evidence is that of quadrature."""
+    noise = jnp.array([[1.0, 0.6], [0.6, 1.5]])
+    model = pf.StateSpaceModel(
+        prior={"phi": dist.Normal(0.5, 0.3)},
+        initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
+        transition=lambda theta, x, inputs: dist.Normal(theta["phi"] * x, 1.0),
+        observation=lambda theta, x, inputs: dist.MultivariateNormal(jnp.stack([x, 2 * x]), noise),
+    )
+    _, ys = pf.simulate(jax.random.key(3), model, {"phi": 0.8}, 40)
+    ys = ys.at[5:9, 0].set(jnp.nan).at[20].set(jnp.nan)
+    exact = pf.references.kalman_grid(model, ys)
+    filter, num_seeds = pf.kalman_bank_filter(model, 300), 8
+    states = answers(filter, ys, num_seeds)
+    evidence = np.asarray(jax.vmap(lambda state: state.log_evidence)(states)) - exact.log_evidence
+    assert abs(evidence.mean()) < 6 * max(evidence.std(ddof=1), 0.03) / num_seeds**0.5
+    forecast = pf.predict(jax.random.key(2), filter, jax.tree.map(lambda leaf: leaf[0], states), num_steps=3)
+    assert forecast.y.shape[1:] == (3, 2) and bool(jnp.all(jnp.isfinite(forecast.y)))
+
+
+def test_a_bank_of_particle_filters_agrees_with_quadrature():
+    model = pf.models.linear_gaussian(phi=dist.Normal(0.5, 0.3))
+    _, ys = pf.simulate(jax.random.key(0), model, {"phi": 0.8}, 100)
+    exact = pf.references.kalman_grid(model, ys)
+    filter, num_seeds = pf.particle_bank_filter(model, 200, num_states=50), 8
+    found = posteriors(filter, answers(filter, ys, num_seeds), num_seeds)
+    errors = np.array([float(mean["phi"]) - exact.mean()["phi"] for mean, _ in found]) / exact.sd()["phi"]
+    ratios = np.array([float(sd["phi"]) for _, sd in found]) / exact.sd()["phi"]
+    assert abs(errors.mean()) < 6 * max(errors.std(ddof=1), 0.1) / num_seeds**0.5
+    assert abs(np.log(np.median(ratios))) < 0.25
+
+
+def test_values_move_only_after_they_were_resampled(tracked):
+    ys, _ = tracked
+    filter = pf.kalman_bank_filter(tracker(), 50)
+    state, kept, num_resampled = filter.init(jax.random.key(0)), [], 0
+    for y in ys[:40]:
+        new, info = filter.step(state, y)
+        stays = bool(jnp.all(new.z == state.z))
+        assert stays != bool(info.resampled)
+        num_resampled += int(info.resampled)
+        state, kept = new, [*kept, stays]
+    assert 0 < num_resampled < 40
+    assert len(np.unique(np.asarray(state.z[:, 0]))) == 50  # copies have parted
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        (lambda: pf.kalman_bank_filter(pf.models.sin(), 10), ModelError, "in transition its mean is not linear in x"),
+        (lambda: pf.kalman_bank_filter(pf.models.stochastic_volatility(), 10), ModelError, "its scale depends on x"),
+        (lambda: pf.kalman_bank_filter(pf.models.cauchy_ar1(), 10), ModelError, "Gaussian laws"),
+        (lambda: KalmanMove().bind(tracker()), ProposalError, "with_kalman_filter"),
+        (lambda: RenewingKernel(0.2), BeliefError, "0.85 is usual"),
+    ],
+)
+def test_what_cannot_work_is_refused(wrong, error, message):
+    with pytest.raises(error, match=message):
+        wrong()
+
+
+def test_an_observation_in_two_parts_is_refused():
+    model = pf.StateSpaceModel(
+        prior={"phi": dist.Normal(0.5, 0.3)},
+        initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
+        transition=lambda theta, x, inputs: dist.Normal(theta["phi"] * x, 1.0),
+        observation=lambda theta, x, inputs: {"a": dist.Normal(x, 1.0), "b": dist.Normal(x, 2.0)},
+    )
+    with pytest.raises(ModelError, match="Stack the sensors"):
+        with_kalman_filter(model)
