@@ -4,6 +4,8 @@ Tolerances are in standard errors over independent seeds; at 6 of them a test th
 runs, and seeds are fixed.
 """
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 import paramfilter as pf
 from paramfilter.beliefs import RenewingKernel
 from paramfilter.errors import BeliefError, ModelError, ProposalError
-from paramfilter.proposals import KalmanMove, with_kalman_filter
+from paramfilter.proposals import Bootstrap, CrowdMove, Guided, KalmanMove, LookAhead, crowd_of, with_kalman_filter
 
 TURN = jnp.array([[1.0, 1.0], [0.0, 1.0]])
 PUSH = jnp.array([[1 / 3, 1 / 2], [1 / 2, 1.0]])
@@ -109,11 +111,12 @@ def test_two_sensors_one_of_which_fails():
     assert forecast.y.shape[1:] == (3, 2) and bool(jnp.all(jnp.isfinite(forecast.y)))
 
 
-def test_a_bank_of_particle_filters_agrees_with_quadrature():
+@pytest.mark.parametrize("member", [Guided(), Bootstrap()], ids=["looking", "blind"])
+def test_a_bank_of_particle_filters_agrees_with_quadrature(member):
     model = pf.models.linear_gaussian(phi=dist.Normal(0.5, 0.3))
     _, ys = pf.simulate(jax.random.key(0), model, {"phi": 0.8}, 100)
     exact = pf.references.kalman_grid(model, ys)
-    filter, num_seeds = pf.particle_bank_filter(model, 200, num_states=50), 8
+    filter, num_seeds = replace(pf.particle_bank_filter(model, 200, num_states=50), proposal=CrowdMove(member)), 8
     found = posteriors(filter, answers(filter, ys, num_seeds), num_seeds)
     errors = np.array([float(mean["phi"]) - exact.mean()["phi"] for mean, _ in found]) / exact.sd()["phi"]
     ratios = np.array([float(sd["phi"]) for _, sd in found]) / exact.sd()["phi"]
@@ -142,6 +145,7 @@ def test_values_move_only_after_they_were_resampled(tracked):
         (lambda: pf.kalman_bank_filter(pf.models.stochastic_volatility(), 10), ModelError, "its scale depends on x"),
         (lambda: pf.kalman_bank_filter(pf.models.cauchy_ar1(), 10), ModelError, "Gaussian laws"),
         (lambda: KalmanMove().bind(tracker()), ProposalError, "with_kalman_filter"),
+        (lambda: CrowdMove(LookAhead(Guided())).bind(crowd_of(tracker(), 3)), ProposalError, "without LookAhead"),
         (lambda: RenewingKernel(0.2), BeliefError, "0.85 is usual"),
     ],
 )

@@ -143,7 +143,7 @@ def particle_bank_filter(
     model: StateSpaceModel,
     num_particles: int,
     *,
-    num_states: int = 100,
+    num_states: int | None = None,
     discount: float = 0.85,
     resampling: Resampling = WhenEssBelow(0.5, Systematic()),
     **options: Unpack[OtherOptions],
@@ -151,20 +151,32 @@ def particle_bank_filter(
     """Make a bank of small particle filters, one for each value of theta, which are renewed by a kernel.
 
     It differs from `nested_particle_filter` in when values move: right after they were resampled, and not by noise of
-    a fixed size. For models with several parameters whose observations are noisy, such as volatility; where a sensor
-    is precise, states that are moved without a look at the observation weigh too unevenly.
+    a fixed size; and in how states move: exactly given the next observation, if they are Gaussian and observed
+    linearly. For models with several parameters. Values begin as draws from the prior, so a posterior far out in its
+    tail is found slowly.
 
     Args:
         model: The model.
         num_particles: N values of theta.
-        num_states: M states for each of them.
+        num_states: M states for each of them; None for 30 if they move exactly given the next observation, and else
+            for 100.
         discount: How far values move when they are renewed; see `beliefs.RenewingKernel`.
         resampling: When and how values are resampled, and so renewed.
         options: Of the loop, as in `kalman_bank_filter`.
     """
     num_particles = require_model_and_size(model, num_particles)
-    bank, belief = crowd_of(model, num_states), RenewingKernel(discount)
-    return ParticleFilter(bank, num_particles, belief, CrowdMove(), resampling, **options)
+    member, usual_size = _member_of_crowd(model)
+    bank, belief = crowd_of(model, usual_size if num_states is None else num_states), RenewingKernel(discount)
+    return ParticleFilter(bank, num_particles, belief, CrowdMove(member), resampling, **options)
+
+
+def _member_of_crowd(model: StateSpaceModel) -> tuple[Proposal, int]:
+    """Return how a member moves, and how many make a crowd."""
+    try:
+        is_exact = isinstance(Guided().bind(model), GaussianProduct)
+    except ProposalError:
+        is_exact = False
+    return (Guided(), 30) if is_exact else (Bootstrap(), 100)
 
 
 def storvik_filter(

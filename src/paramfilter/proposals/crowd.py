@@ -2,8 +2,9 @@
 
 `crowd_of(model, size)` makes a model whose state is `size` states of the given one, and `CrowdMove` moves them all,
 weighs the particle by the mean of their likelihoods, and resamples within the crowd. With a `Jitter` of theta this is
-the nested particle filter of Crisan and Miguez (2018). Its steps use draws and the observation's density alone, at the
-price of N x M states; the transition's density is looked at once, when the filter is built.
+the nested particle filter of Crisan and Miguez (2018), at the price of N x M states. Members that move by the
+transition need draws and the observation's density alone; the transition's density is looked at once, when the filter
+is built.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from jaxtyping import Array, Float
 from paramfilter.errors import ModelError, ProposalError
 from paramfilter.model import StateSpaceModel, strongly_typed
 from paramfilter.proposals.base import BoundProposal, Move, Proposal
+from paramfilter.proposals.bootstrap import Bootstrap
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 from paramfilter.weights import choose_by_weight, normalise
 
@@ -90,24 +92,36 @@ def _log_mean(values: Float[Array, " member"]) -> Float[Array, ""]:
 
 @dataclass(frozen=True)
 class CrowdMove(Proposal):
-    """Move all members by the transition, weigh the crowd by their mean likelihood, resample among them."""
+    """Move all members, weigh the crowd by the mean of their weights, resample among them.
+
+    Args:
+        member: How a member moves.
+    """
+
+    member: Proposal = Bootstrap()
 
     def bind(self, model: StateSpaceModel) -> BoundProposal:
         """Fit a model made by `crowd_of`."""
         if not isinstance(model, CrowdModel) or model.member is None:
             raise ProposalError("CrowdMove moves crowds: make the model with proposals.crowd_of(model, size).")
-        return _BoundCrowdMove(model, model.member)
+        member = self.member.bind(model.member)
+        if member.looks_ahead:
+            raise ProposalError("members of a crowd cannot look ahead: write CrowdMove(Guided()) without LookAhead.")
+        return _BoundCrowdMove(member)
 
 
 @dataclass(frozen=True, eq=False)
 class _BoundCrowdMove(BoundProposal):
-    model: StateSpaceModel
-    member: StateSpaceModel
+    member: BoundProposal
 
     def propose(self, key: KeyArray, plan: Any, theta: Theta, x_prev: State, y: Observation, inputs: Inputs) -> Move:
         key_move, key_choose = jax.random.split(key)
-        moved = self.model.sample_transition(key_move, theta, x_prev, inputs)
-        scores = jax.vmap(lambda x: self.member.observation_log_prob(theta, x, y, inputs))(moved)
-        weights, _ = normalise(scores)
-        chosen = choose_by_weight(key_choose, weights, len(weights))
-        return Move(jax.tree.map(lambda leaf: leaf[chosen], moved), _log_mean(scores))
+
+        def move(one_key, x):
+            return self.member.propose(one_key, self.member.plan(theta, x, y, inputs), theta, x, y, inputs)
+
+        size = len(jax.tree.leaves(x_prev)[0])
+        moves = jax.vmap(move)(jax.random.split(key_move, size), x_prev)
+        weights, _ = normalise(moves.log_weight)
+        chosen = choose_by_weight(key_choose, weights, size)
+        return Move(jax.tree.map(lambda leaf: leaf[chosen], moves.x), _log_mean(moves.log_weight))
