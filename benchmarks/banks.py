@@ -1,7 +1,8 @@
 """When should a bank's values of theta move, and how far? `python -m benchmarks.banks [problem ...]`.
 
 Banks of 1000 Kalman filters on the contest's data sets, with Liu and West's kernel at every step and with the same one
-only after resampling, judged by the same references. Beside them, our default with 1000 particles.
+only after resampling, judged by the same references. Beside them, our default with 1000 particles. What they cost is
+the contest's matter.
 """
 
 from __future__ import annotations
@@ -47,13 +48,10 @@ def show(name: str, what: str, filter: pf.ParticleFilter) -> None:
         "filter": what,
         "rms_error": round(found.rms_error, 3),
         "sd_ratios": np.round(np.median(found.ratios, axis=0), 2).tolist(),
-        "cpu_seconds": round(found.cpu_seconds, 2),
         "runs": len(found.errors),
     }
     print(json.dumps(row), flush=True)
-    put_row(
-        "banks", {"particles": NUM_PARTICLES, "units": "posterior sds, CPU seconds a run"}, row, ("problem", "filter")
-    )
+    put_row("banks", {"particles": NUM_PARTICLES, "units": "posterior sds"}, row, ("problem", "filter"))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from benchmarks.contest import rows
 from benchmarks.problems import CONTEST
+from benchmarks.tables import RESULTS
 
 HEADER = (
     "| algorithm | size | error of the mean | of log sd | cover of 90 % | CPU s | first | MB |",
@@ -33,7 +35,7 @@ def _line(row: rows.Row, verdict: rows.Verdict) -> str:
     low, high = verdict.spread
     cells = (
         name_of(row),
-        " x ".join(f"{size:,}" for size in row["size"].values()),
+        _size(row),
         ", ".join(errors),
         _number(verdict.log_sd_error[-1]),
         "–" if np.isnan(verdict.cover[-1]) else f"{verdict.cover[-1]:.2f}",
@@ -54,25 +56,68 @@ def _number(value: float) -> str:
 
 
 def headline() -> str:
-    """Return, for each problem that was run, what 0.25 sds cost our default, our other presets, and the best rival."""
+    """Return, for each problem that was run, what 0.25 sds cost our default, our other presets, and the best rival.
+
+    The last column is the rival's cost over that of the cheapest of ours; without a rival, that of the dearest rung
+    that a rival has tried.
+    """
     lines = [
-        "| problem | our default | our other presets | the best rival | rival / default |",
+        "| problem | our default | our other presets | the best rival | rival / cheapest of ours |",
         "|---|---|---|---|---|",
     ]
     for problem in CONTEST:
         if not rows.load(problem):
             continue
         default, presets, rival = (rows.cheapest(problem, kind) for kind in ("default", "preset", "rival"))
-        ratio = _number(rival[1] / default[1]) if default and rival else "–"
+        own = min((found[1] for found in (default, presets) if found), default=np.nan)
+        ratio = _number(rival[1] / own) if rival else f"> {_number(dearest_rival(problem) / own)}"
         lines.append(f"| `{problem}` | {_winner(default)} | {_winner(presets)} | {_winner(rival)} | {ratio} |")
     return "\n".join(lines)
+
+
+def dearest_rival(problem: str) -> float:
+    """Return the CPU seconds of the dearest rung that a rival has tried; NaN if none has."""
+    tried = [
+        verdict.cpu_seconds
+        for row, verdict in rows.judged(problem)
+        if rows.kind_of(row["library"], row["algorithm"]) == "rival"
+    ]
+    return max(tried, default=np.nan)
+
+
+def one_more() -> str:
+    """Return what one more observation costs, in Markdown."""
+    lines = ["| problem | t | algorithm | size | CPU s for one more | |", "|---|---|---|---|---|---|"]
+    for row in _kept("one_more"):
+        cost = "not done in time" if "failed" in row else f"{row['cpu_seconds']:.2g}"
+        note = "begins anew" if row["anew"] else ""
+        lines.append(f"| `{row['problem']}` | {row['t']:,} | {name_of(row)} | {_size(row)} | {cost} | {note} |")
+    return "\n".join(lines)
+
+
+def evidence() -> str:
+    """Return the errors of log evidence, in Markdown."""
+    lines = ["| problem | algorithm | size | error, nats | sd of one run |", "|---|---|---|---|---|"]
+    for row in _kept("evidence"):
+        mark = " **wrong**" if row["suspicious"] else ""
+        error = f"{row['error']:+.2f} ± {row['standard_error']:.2f}{mark}"
+        lines.append(f"| `{row['problem']}` | {name_of(row)} | {_size(row)} | {error} | {row['one_run']:.2f} |")
+    return "\n".join(lines)
+
+
+def _kept(name: str) -> list[rows.Row]:
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text())["rows"] if path.exists() else []
+
+
+def _size(row: rows.Row) -> str:
+    return " x ".join(f"{size:,}" for size in row["size"].values())
 
 
 def _winner(pair: tuple[rows.Row, float] | None) -> str:
     if pair is None:
         return "none that was run"
-    size = " x ".join(f"{size:,}" for size in pair[0]["size"].values())
-    return f"{name_of(pair[0])}, {size}: {_number(pair[1])} CPU s"
+    return f"{name_of(pair[0])}, {_size(pair[0])}: {_number(pair[1])} CPU s"
 
 
 def picture(problem: str, axes: Any) -> None:
