@@ -148,10 +148,24 @@ MUTANTS = (
     ),
     Mutant(
         "the Kalman filter's likelihood has no determinant",
-        "references/kalman.py",
+        "kalman.py",
         "score = -0.5 * (jnp.log(2 * jnp.pi * variance) + residual**2 / variance)",
         "score = -0.5 * (jnp.log(2 * jnp.pi) + residual**2 / variance)",
         ("references/test_kalman_grid.py::test_ar1_agrees_with_the_dense_gaussian_and_adaptive_quadrature",),
+    ),
+    Mutant(
+        "values of a bank move at every step",
+        "beliefs/moved_points.py",
+        "shared.has_begun, shared.has_begun & is_even)",
+        "shared.has_begun, shared.has_begun)",
+        ("filters/test_banks.py::test_values_move_only_after_they_were_resampled",),
+    ),
+    Mutant(
+        "a crowd is not weighed by its members",
+        "proposals/crowd.py",
+        "moves.x), _log_mean(moves.log_weight))",
+        "moves.x), jnp.zeros(()))",
+        ("filters/test_banks.py::test_a_bank_of_particle_filters_agrees_with_quadrature",),
     ),
     Mutant(
         "the correlations of draws are dropped from a joint prior",
