@@ -23,6 +23,11 @@ COLOURS = ("#d55e00", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#000000", "#9
 """Of Okabe and Ito, which the colour-blind can tell apart."""
 
 
+def problems() -> list[str]:
+    """Return the problems of which some row was judged at the end."""
+    return [name for name in CONTEST if any(np.isfinite(verdict.error[-1]) for _, verdict in rows.judged(name))]
+
+
 def table(problem: str) -> str:
     """Return all rungs of a problem in Markdown; good enough at the end is bold."""
     return "\n".join([*HEADER, *(_line(row, verdict) for row, verdict in rows.judged(problem))])
@@ -65,14 +70,16 @@ def headline() -> str:
         "| problem | our default | our other presets | the best rival | rival / cheapest of ours |",
         "|---|---|---|---|---|",
     ]
-    for problem in CONTEST:
-        if not rows.load(problem):
-            continue
+    for problem in problems():
         default, presets, rival = (rows.cheapest(problem, kind) for kind in ("default", "preset", "rival"))
         own = min((found[1] for found in (default, presets) if found), default=np.nan)
-        ratio = _number(rival[1] / own) if rival else f"> {_number(dearest_rival(problem) / own)}"
+        ratio = _number(rival[1] / own) if rival else _at_least(dearest_rival(problem) / own)
         lines.append(f"| `{problem}` | {_winner(default)} | {_winner(presets)} | {_winner(rival)} | {ratio} |")
     return "\n".join(lines)
+
+
+def _at_least(ratio: float) -> str:
+    return f"> {_number(ratio)}" if ratio > 1 else "–"
 
 
 def dearest_rival(problem: str) -> float:
@@ -148,5 +155,5 @@ def picture(problem: str, axes: Any) -> None:
 
 if __name__ == "__main__":
     print(headline())
-    for name in sys.argv[1:] or [name for name in CONTEST if rows.load(name)]:
+    for name in sys.argv[1:] or problems():
         print(f"\n{name}\n\n{table(name)}")
