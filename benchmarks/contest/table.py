@@ -124,7 +124,7 @@ def _size(row: rows.Row) -> str:
 def _winner(pair: tuple[rows.Row, float] | None) -> str:
     if pair is None:
         return "none that was run"
-    return f"{name_of(pair[0])}, {_size(pair[0])}: {_number(pair[1])} CPU s"
+    return f"{name_of(pair[0]).removeprefix('ours ')}, {_size(pair[0])}: {_number(pair[1])} s"
 
 
 def picture(problem: str, axes: Any) -> None:
