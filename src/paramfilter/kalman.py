@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
 from paramfilter import distributions
@@ -127,18 +126,6 @@ class LinearModel:
                 f"{self.otherwise}"
             )
         return Gaussian(jnp.asarray(gaussian.mean, float), jnp.asarray(gaussian.scale, float))
-
-
-def linear_model(model: StateSpaceModel, asker: str, otherwise: str) -> LinearModel:
-    """Lay out the state of a model as its initial law draws it."""
-    draw = lambda key: model.sample_initial(key, _some_theta(model), model.example_inputs)
-    shapes = jax.eval_shape(draw, jax.random.key(0))
-    vector, to_state = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), shapes))
-    return LinearModel(model, vector.size, to_state, asker, otherwise)
-
-
-def _some_theta(model: StateSpaceModel) -> Theta:
-    return model.parameters.constrain(jnp.zeros(model.parameters.dimension))
 
 
 def through(

@@ -54,7 +54,10 @@ class ShrinkingKernel(Belief):
 
 @dataclass(frozen=True)
 class RenewingKernel(Belief):
-    """Liu and West's kernel, applied to values that have just been resampled, and at no other time.
+    """Liu and West's kernel, applied to values that have just been resampled.
+
+    Fresh copies are known by their even weights. So values also move in a gap of the data that follows resampling at
+    once, and with several islands only when all were resampled in the same step: use one island.
 
     Args:
         discount: As in `ShrinkingKernel`; smaller, since values move so rarely.

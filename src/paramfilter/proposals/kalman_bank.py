@@ -7,19 +7,20 @@ all that is random is theta. It is for models that are linear and Gaussian given
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
-from jaxtyping import Array, Float
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
 
 from paramfilter import distributions
 from paramfilter.errors import ModelError, ProposalError
-from paramfilter.kalman import LinearModel, absorb, linear_model, through
+from paramfilter.kalman import LinearModel, absorb, through
 from paramfilter.model import StateSpaceModel
+from paramfilter.probe import probe
 from paramfilter.proposals.base import BoundProposal, Move, Proposal
 from paramfilter.types import Inputs, KeyArray, Observation, Theta
 
@@ -55,8 +56,10 @@ class KalmanModel(StateSpaceModel):
 
 def with_kalman_filter(model: StateSpaceModel) -> KalmanModel:
     """Make the model in which a state is a mean and a covariance, or raise `ModelError` saying where it bends."""
-    linear = linear_model(model, ASKER, OTHERWISE)
-    shape = _shape_of_observation(model, linear)
+    shapes = probe(model)
+    vector, to_state = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), shapes.x))
+    linear = LinearModel(model, vector.size, to_state, ASKER, OTHERWISE)
+    shape = _only_shape(shapes.y)
     with jax.enable_x64(True):
         linear.refuse_nonlinear(model.example_inputs, [model.inputs_at(jnp.int32(time)) for time in range(NUM_TRIED)])
 
@@ -86,12 +89,7 @@ def with_kalman_filter(model: StateSpaceModel) -> KalmanModel:
     )
 
 
-def _shape_of_observation(model: StateSpaceModel, linear: LinearModel) -> tuple[int, ...]:
-    theta = model.parameters.constrain(jnp.zeros(model.parameters.dimension))
-    look: Callable[[KeyArray], Any] = lambda key: model.sample_observation(
-        key, theta, linear.to_state(jnp.zeros(linear.state_size)), model.example_inputs
-    )
-    y = jax.eval_shape(look, jax.random.key(0))
+def _only_shape(y: PyTree) -> tuple[int, ...]:
     leaves = jax.tree.leaves(y)
     if len(leaves) != 1 or leaves[0].ndim > 1:
         raise ModelError(f"{ASKER} needs an observation that is one number or one vector. Stack the sensors' values.")
