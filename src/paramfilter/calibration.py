@@ -25,6 +25,7 @@ from paramfilter.arguments import kind_of, require_key, require_kind
 from paramfilter.errors import DataError
 from paramfilter.filters import FilterState, ParticleFilter, draw_joint
 from paramfilter.model import simulate
+from paramfilter.probe import probe
 from paramfilter.ranks import chance_of_ranks
 from paramfilter.types import Inputs, KeyArray
 
@@ -144,7 +145,7 @@ def _begin(filter: ParticleFilter, keys, clock, inputs, initial_inputs):
         key_theta, key_data, key_filter, _ = jax.random.split(key, 4)
         z = filter.model.parameters.sample(key_theta)
         theta = filter.model.parameters.constrain(z)
-        xs, ys = simulate(key_data, filter.model, theta, len(clock), inputs, initial_inputs)
+        xs, ys = simulate(key_data, filter.model.original, theta, len(clock), inputs, initial_inputs)
         return z, xs, filter.as_observation(ys, ("time",)), filter.init(key_filter, initial_inputs)
 
     return jax.vmap(one)(keys)
@@ -167,7 +168,7 @@ def _advance(filter: ParticleFilter, states: FilterState, ys, inputs, start, sto
 
 
 def _rank(filter: ParticleFilter, keys, states: FilterState, truth, x, y, inputs, time):
-    model = filter.model
+    model = filter.model.original
 
     def quantities(z_one, x_one, y_one):
         theta = model.parameters.constrain(z_one)
@@ -187,6 +188,6 @@ def _rank(filter: ParticleFilter, keys, states: FilterState, truth, x, y, inputs
 
 
 def _quantities(filter: ParticleFilter) -> tuple[str, ...]:
-    size = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(filter.shapes.x))
+    size = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(probe(filter.model.original).x))
     state_names = ["x"] if size == 1 else [f"x[{index}]" for index in range(size)]
     return (*filter.model.parameters.coordinate_names, *state_names, LOG_LIKELIHOOD)

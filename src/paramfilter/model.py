@@ -91,6 +91,19 @@ class StateSpaceModel:
             return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*shape, *jnp.shape(leaf))), self.example_inputs)
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[index % len(leaf)], self.typical_inputs)
 
+    @property
+    def original(self) -> StateSpaceModel:
+        """The model as its user wrote it: another one, if a state of this is what is known about a state of that."""
+        return self
+
+    def state_moments(self, x: State) -> tuple[State, State]:
+        """Return mean and variance of the original's state: here x, and nothing."""
+        return x, jax.tree.map(jnp.zeros_like, x)
+
+    def sample_state(self, key: KeyArray, x: State) -> State:
+        """Draw a state of the original: here x."""
+        return x
+
     def sample_initial(self, key: KeyArray, theta: Theta, inputs: Inputs) -> State:
         """Draw x_0."""
         return distributions.sample(key, self.initial(theta, inputs))

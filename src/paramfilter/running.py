@@ -22,7 +22,7 @@ from paramfilter.filters import FilterState, ParticleFilter, StepInfo, draw_join
 from paramfilter.model import as_inputs, strongly_typed
 from paramfilter.observations import Observations
 from paramfilter.types import Inputs, KeyArray, Observation
-from paramfilter.weights import weighted_mean_and_variance
+from paramfilter.weights import mixture_mean_and_variance
 
 CHUNK = 256
 """Most steps between two looks at the clock."""
@@ -62,7 +62,7 @@ class History:
 
     Attributes:
         theta: Posterior mean and sd of each parameter.
-        x: Filtered mean and sd of the state.
+        x: Filtered mean and sd of the state, as the user's model has it.
         info: What happened: ess, log_evidence_increment, outcome, ...
         maker: Whose record it is; not an array.
     """
@@ -166,8 +166,8 @@ def _run_chunk(
 def summarise(filter: ParticleFilter, state: FilterState, info: StepInfo) -> History:
     """Return one row of the history."""
     moments = mixture_moments(filter, state)
-    pairs = jax.tree.map(lambda leaf: weighted_mean_and_variance(state.log_weights, leaf.astype(float)), state.x)
-    mean, variance = jax.tree.transpose(jax.tree.structure(state.x), jax.tree.structure((0, 0)), pairs)
+    means, variances = jax.tree.map(lambda leaf: leaf.astype(float), jax.vmap(filter.model.state_moments)(state.x))
+    mean, variance = mixture_mean_and_variance(state.log_weights, means, variances)
     return History(
         theta=Summary(moments.mean, jax.tree.map(jnp.sqrt, moments.variance)),
         x=Summary(mean, jax.tree.map(jnp.sqrt, variance)),
@@ -219,7 +219,7 @@ def predict(
 
 
 def _futures(filter: ParticleFilter, state: FilterState, key_choose, keys, times, inputs) -> Forecast:
-    model = filter.model
+    model = filter.model.original
     keys_theta, keys_steps = jnp.swapaxes(jax.vmap(jax.random.split)(keys), 0, 1)
     x, z = draw_joint(filter, state, key_choose, keys_theta)
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from paramfilter.types import KeyArray
 
@@ -149,3 +149,19 @@ def choose_by_weight(key: KeyArray, log_weights: Float[Array, " particle"], num_
     cumulative = jnp.cumsum(jnp.exp(log_weights))
     points = (jnp.arange(num_draws) + jax.random.uniform(key)) / num_draws * cumulative[-1]
     return jnp.clip(jnp.searchsorted(cumulative, points, side="right"), 0, len(log_weights) - 1)
+
+
+def mixture_mean_and_variance(
+    log_weights: Float[Array, " part"], means: PyTree, variances: PyTree
+) -> tuple[PyTree, PyTree]:
+    """Return mean and variance of a mixture from those of its parts: what they vary by, and how far they are apart.
+
+    Args:
+        log_weights: One log-weight a part, normalised or not.
+        means: A tree of arrays with a leading axis of parts.
+        variances: The same of variances.
+    """
+    within = jax.tree.map(lambda leaf: weighted_mean_and_variance(log_weights, leaf)[0], variances)
+    pairs = jax.tree.map(lambda leaf: weighted_mean_and_variance(log_weights, leaf), means)
+    mean, between = jax.tree.transpose(jax.tree.structure(means), jax.tree.structure((0, 0)), pairs)
+    return mean, jax.tree.map(jnp.add, within, between)

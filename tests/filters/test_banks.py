@@ -80,7 +80,7 @@ def test_the_state_is_that_of_a_kalman_filter(tracked):
         observation=lambda theta, x, inputs: dist.Normal(x[0], jnp.sqrt(theta["r"])),
     )
     filter = pf.kalman_bank_filter(system, 4)
-    state, _ = pf.run(filter, filter.init(jax.random.key(0)), ys)
+    state, history = pf.run(filter, filter.init(jax.random.key(0)), ys)
     mean, covariance = np.zeros(2), np.diag([25.0, 4.0])
     for y in np.asarray(ys, float):
         mean, covariance = TURN @ mean, TURN @ covariance @ TURN.T + 0.1 * PUSH
@@ -89,6 +89,47 @@ def test_the_state_is_that_of_a_kalman_filter(tracked):
             mean, covariance = mean + gain * (y - mean[0]), covariance - np.outer(gain, covariance[0])
     np.testing.assert_allclose(state.x["mean"][0], mean, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(state.x["covariance"][0], covariance, rtol=2e-3, atol=2e-3)
+    # the history is of position and speed, as the model has them
+    np.testing.assert_allclose(history.x.mean[-1], mean, rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(history.x.sd[-1], np.sqrt(np.diag(covariance)), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("preset", [pf.kalman_bank_filter, pf.particle_bank_filter])
+def test_forecasts_are_paths_of_the_model(preset):
+    """A level that moves by 0.1 a step, seen with a noise of 1: two observations ahead share the level of the first.
+
+    Known theta, so their covariance is P + 0.1^2, with P the variance of the level now. 4000 futures leave 1.6 % of the
+    product of sds as the standard error of a covariance; the limit is 6 of them.
+    """
+    model = pf.StateSpaceModel(
+        prior={"r": dist.LogNormal(0.0, 1e-6)},
+        initial=lambda theta, inputs: dist.Normal(0.0, 2.0),
+        transition=lambda theta, x, inputs: dist.Normal(x, 0.1),
+        observation=lambda theta, x, inputs: dist.Normal(x, theta["r"]),
+    )
+    options = {"num_states": 2000} if preset is pf.particle_bank_filter else {}
+    filter = preset(model, 2, **options)
+    state, history = pf.run(filter, filter.init(jax.random.key(0)), jnp.array([0.4]))
+    before = 2.0**2 + 0.1**2
+    variance = 1 / (1 / before + 1)
+    assert float(history.x.sd[-1]) ** 2 == pytest.approx(variance, rel=0.1)
+    forecast = pf.predict(jax.random.key(1), filter, state, num_steps=2, num_draws=4000)
+    assert forecast.x.shape == forecast.y.shape == (4000, 2)
+    covariance = np.cov(np.asarray(forecast.y).T)
+    total = variance + 0.1**2 + 1
+    # the crowd's own variance is off by 2 / 2000 of its square at each of 4000 states: 3.2 % of it, and 6 of those
+    assert covariance[0, 1] == pytest.approx(variance + 0.1**2, abs=6 * 0.016 * total + 6 * 0.032 * variance)
+    assert covariance[0, 1] > 0.4
+
+
+@pytest.mark.parametrize("preset", [pf.kalman_bank_filter, pf.particle_bank_filter])
+def test_banks_are_calibrated(preset):
+    """Series are drawn from the model, not from what particles hold: ranks are uniform for theta and for the state."""
+    model = pf.models.linear_gaussian(phi=dist.Normal(0.5, 0.3))
+    ranks = pf.calibrate(jax.random.key(0), preset(model, 200), (20,), 200, progress=False)
+    chances = {name: float(chance[0]) for name, chance in ranks.chance().items()}
+    assert list(chances) == ["phi", "x", "log p(y | x, theta)"]
+    assert min(chances.values()) > 1e-6, chances
 
 
 def test_two_sensors_one_of_which_fails():
@@ -138,6 +179,37 @@ def test_values_move_only_after_they_were_resampled(tracked):
     assert len(np.unique(np.asarray(state.z[:, 0]))) == 50  # copies have parted
 
 
+def test_each_island_renews_its_own_copies(tracked):
+    """Islands are resampled at different steps, and those that were not keep their values."""
+    ys, _ = tracked
+    filter, num_islands = pf.kalman_bank_filter(tracker(), 150, num_islands=3), 3
+    state, alone = filter.init(jax.random.key(0)), 0
+    for y in ys[:40]:
+        new, info = filter.step(state, y)
+        stays = np.all(np.reshape(np.asarray(new.z == state.z), (num_islands, -1)), axis=1)
+        assert bool(info.resampled) == (not stays.all())
+        alone += 0 < stays.sum() < num_islands
+        state = new
+    assert alone >= 1
+    assert len(np.unique(np.asarray(state.z[:, 0]))) == 150
+
+
+def test_values_stay_in_a_gap(tracked):
+    """Weights are still even in a gap that begins right after resampling; nothing is resampled, so nothing moves."""
+    ys, _ = tracked
+    filter = pf.kalman_bank_filter(tracker(), 50)
+    state, was_resampled = filter.init(jax.random.key(0)), False
+    for y in ys[:20]:
+        before, (state, info) = state, filter.step(state, y)
+        if info.resampled:
+            # the same step again, with its observation missing: resampled all the same, and weights are even after it
+            before, _ = filter.step(before, jnp.nan)
+            after, later = filter.step(before, jnp.nan)
+            assert not later.resampled and bool(jnp.all(after.z == before.z))
+            was_resampled = True
+    assert was_resampled
+
+
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
@@ -147,6 +219,11 @@ def test_values_move_only_after_they_were_resampled(tracked):
         (lambda: KalmanMove().bind(tracker()), ProposalError, "with_kalman_filter"),
         (lambda: CrowdMove(LookAhead(Guided())).bind(crowd_of(tracker(), 3)), ProposalError, "without LookAhead"),
         (lambda: RenewingKernel(0.2), BeliefError, "0.85 is usual"),
+        (
+            lambda: pf.ParticleFilter(pf.models.sin(), 10, RenewingKernel(), LookAhead(Guided())),
+            ModelError,
+            "without LookAhead",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused(wrong, error, message):

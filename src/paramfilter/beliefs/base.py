@@ -138,6 +138,11 @@ class BoundBelief(abc.ABC):
         """
         raise NotImplementedError
 
+    @property
+    def needs_fresh_copies(self) -> bool:
+        """Whether `regroup` must be told what was resampled, which it can't be by a proposal that looks ahead."""
+        return False
+
     def can_mix_now(self, shared: Shared) -> Bool[Array, ""]:
         """Tell whether the population is such that mixtures of its beliefs come out right."""
         return jnp.bool_(True)
@@ -170,8 +175,9 @@ class BoundBelief(abc.ABC):
         statistics: Statistic,
         z: Float[Array, "particle param"],
         log_weights: Float[Array, " particle"],
+        is_fresh: Bool[Array, " particle"],
     ) -> tuple[Shared, Statistic]:
-        """Look at all particles at once and renew what they share."""
+        """Look at all particles at once and renew what they share; fresh ones were resampled just now."""
         return shared, statistics
 
     def witness(

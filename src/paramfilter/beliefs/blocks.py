@@ -112,6 +112,10 @@ class BoundBlocks(BoundBelief):
     def start_shared(self, z):
         return tuple(part.start_shared(z[:, place]) for part, place in zip(self.bound, self.places, strict=True))
 
+    @property
+    def needs_fresh_copies(self):
+        return any(part.needs_fresh_copies for part in self.bound)
+
     def absorb_initial(self, shared, statistic, x, inputs):
         return tuple(
             part.absorb_initial(own_shared, own, x, inputs)
@@ -181,9 +185,11 @@ class BoundBlocks(BoundBelief):
         errors = [part.approximation_error(own_shared, own) for part, own_shared, own in parts]
         return jnp.sqrt(sum((error**2 for error in errors), start=jnp.zeros(())))
 
-    def regroup(self, shared, statistics, z, log_weights):
+    def regroup(self, shared, statistics, z, log_weights, is_fresh):
         parts = zip(self.bound, self.places, shared, statistics, strict=True)
-        renewed = [part.regroup(own_shared, own, z[:, place], log_weights) for part, place, own_shared, own in parts]
+        renewed = [
+            part.regroup(own_shared, own, z[:, place], log_weights, is_fresh) for part, place, own_shared, own in parts
+        ]
         return tuple(own_shared for own_shared, _ in renewed), tuple(own for _, own in renewed)
 
     def witness(self, key, shared, data, z, log_weights, time):

@@ -108,8 +108,8 @@ class BoundForgetting(BoundBelief):
     def approximation_error(self, shared, statistic):
         return self.inner.approximation_error(shared[0], statistic)
 
-    def regroup(self, shared, statistics, z, log_weights):
-        own, statistics = self.inner.regroup(shared[0], statistics, z, log_weights)
+    def regroup(self, shared, statistics, z, log_weights, is_fresh):
+        own, statistics = self.inner.regroup(shared[0], statistics, z, log_weights, is_fresh)
         return (own, shared[1]), statistics
 
     def witness(self, key, shared, data, z, log_weights, time):

@@ -21,16 +21,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from paramfilter.beliefs.base import Belief, BoundBelief, Draw, no_outcome
 from paramfilter.beliefs.point_mass import BoundPointMass
 from paramfilter.beliefs.spread import MIN_SPREAD, Spread, spread_of
 from paramfilter.errors import BeliefError
 from paramfilter.model import StateSpaceModel
-
-EVEN = 1e-5
-"""Nats within which all log weights are the same."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +53,8 @@ class ShrinkingKernel(Belief):
 class RenewingKernel(Belief):
     """Liu and West's kernel, applied to values that have just been resampled.
 
-    Fresh copies are known by their even weights. So values also move in a gap of the data that follows resampling at
-    once, and with several islands only when all were resampled in the same step: use one island.
+    Mean and covariance of the resampled ones stay as they are. A proposal that looks ahead resamples after theta was
+    drawn, so it cannot go with this.
 
     Args:
         discount: As in `ShrinkingKernel`; smaller, since values move so rarely.
@@ -134,41 +131,43 @@ class _BoundShrinkingKernel(_Kernel):
     def start_shared(self, z):
         return self.spread(z, jnp.zeros(len(z), z.dtype))
 
-    def regroup(self, shared, statistics, z, log_weights):
+    def regroup(self, shared, statistics, z, log_weights, is_fresh):
         return self.spread(z, log_weights), statistics
 
     def kernel(self, shared, z):
         return self.around(shared, z)
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class _Renewal:
-    """The spread of all values, whether any datum was seen, and whether values are to move now."""
-
-    spread: Spread
-    has_begun: Bool[Array, ""]
-    is_due: Bool[Array, ""]
-
-
 @dataclass(frozen=True, eq=False)
 class _BoundRenewingKernel(_Kernel):
+    """A particle remembers whether it is to be renewed; all share the spread of those that are."""
+
     keep: float = 1.0
 
+    @property
+    def needs_fresh_copies(self):
+        return True
+
+    def start(self):
+        return jnp.bool_(False)
+
     def start_shared(self, z):
-        return _Renewal(self.spread(z, jnp.zeros(len(z), z.dtype)), jnp.bool_(False), jnp.bool_(False))
+        return self.spread(z, jnp.zeros(len(z), z.dtype))
 
-    def regroup(self, shared, statistics, z, log_weights):
-        # Weights are even right after resampling, and else only before the first datum.
-        is_even = jnp.max(log_weights) - jnp.min(log_weights) < EVEN
-        return _Renewal(self.spread(z, log_weights), shared.has_begun, shared.has_begun & is_even), statistics
+    def regroup(self, shared, statistics, z, log_weights, is_fresh):
+        # If none is fresh, the spread of all will do: nobody asks for it.
+        counted = is_fresh | ~jnp.any(is_fresh)
+        return self.spread(z, jnp.where(counted, log_weights, -jnp.inf)), is_fresh
 
-    def witness(self, key, shared, data, z, log_weights, time):
-        return replace(shared, has_begun=jnp.bool_(True))
+    def absorb(self, shared, statistic, datum):
+        return jnp.bool_(False)
+
+    def draw(self, key, shared, statistic, previous):
+        renewed = super().draw(key, shared, statistic, previous)
+        return replace(renewed, z=jnp.where(statistic, renewed.z, previous))
 
     def kernel(self, shared, z):
-        moved, stays = self.around(shared.spread, z), Spread(z, jnp.zeros_like(shared.spread.factor))
-        return jax.tree.map(lambda new, old: jnp.where(shared.is_due, new, old), moved, stays)
+        return self.around(shared, z)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments, no_outcome
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments, Statistic, no_outcome
 from paramfilter.errors import BeliefError
 from paramfilter.model import StateSpaceModel
 
@@ -32,10 +32,10 @@ class BoundPointMass(BoundBelief):
     model: StateSpaceModel
     name: str = "PointMass"
 
-    def start(self):
+    def start(self) -> Statistic:
         return None
 
-    def absorb(self, shared, statistic, datum):
+    def absorb(self, shared, statistic, datum) -> Statistic:
         return None
 
     def draw(self, key, shared, statistic, previous):

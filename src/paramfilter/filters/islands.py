@@ -9,7 +9,7 @@ filter alone cannot see, is part of the posterior's spread, and an alarm (`disag
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -28,14 +28,15 @@ def split(num_islands: int, values: Float[Array, "particle ..."]) -> Float[Array
 def resample_within(
     resampling: Resampling, num_islands: int, key: KeyArray, log_weights: Float[Array, " particle"]
 ) -> Resampled:
-    """Resample each island by itself; it keeps its share of the weight."""
+    """Resample each island by itself, so that it keeps its share of the weight; tell of each whether it was."""
     if num_islands == 1:
-        return resampling.resample(key, log_weights)
+        only = resampling.resample(key, log_weights)
+        return replace(only, happened=only.happened[None])
     each = jax.vmap(resampling.resample)(jax.random.split(key, num_islands), split(num_islands, log_weights))
     return Resampled(
         ancestors=among_all(each.ancestors),
         log_weights=jnp.ravel(each.log_weights) - jnp.log(jnp.asarray(num_islands, log_weights.dtype)),
-        happened=jnp.any(each.happened),
+        happened=each.happened,
     )
 
 

@@ -121,12 +121,14 @@ def next_state(
         y, skipped = filter.outliers.screen(given, forecasts, state.skipped)
 
     if filter.bound_proposal.looks_ahead:
-        shared, pool, thoughts = _intend(filter, key_theta, state.shared, before, y, inputs)
+        none_is_fresh = jnp.zeros(filter.num_particles, bool)
+        shared, pool, thoughts = _intend(filter, key_theta, state.shared, before, none_is_fresh, y, inputs)
         ready, intentions, resampled = _resample_ahead(filter, key_resample, pool, thoughts, state.time)
         ancestors = resampled.ancestors
     else:
         ready, resampled = _resample(filter, key_resample, before, state.time)
-        shared, ready, intentions = _intend(filter, key_theta, state.shared, ready, y, inputs)
+        is_fresh = members(resampled.happened, filter.num_particles)
+        shared, ready, intentions = _intend(filter, key_theta, state.shared, ready, is_fresh, y, inputs)
         pool, thoughts, ancestors = ready, intentions, jnp.arange(filter.num_particles, dtype=jnp.int32)
 
     moves = _move(filter, key_move, ready, intentions, y, inputs)
@@ -205,7 +207,7 @@ def next_state(
         ess=jnp.where(has_failed, 0.0, effective_sample_size(kept.log_weights)),
         log_evidence_increment=jnp.where(is_refused, 0.0, log_total),
         outcome=flags,
-        resampled=resampled.happened & is_accepted,
+        resampled=jnp.any(resampled.happened) & is_accepted,
         num_nan=num_nan,
         approximation_error=jnp.where(is_accepted, error, 0.0),
         rhat=disagreement(island_moments(num_islands, kept.z, kept.log_weights)),
@@ -242,11 +244,17 @@ def _copy(before: _Particles, resampled: Resampled, log_weights: Float[Array, " 
 
 
 def _intend(
-    filter: ParticleFilter, key: KeyArray, shared: PyTree, before: _Particles, y: Observation, inputs: Inputs
+    filter: ParticleFilter,
+    key: KeyArray,
+    shared: PyTree,
+    before: _Particles,
+    is_fresh: Bool[Array, " particle"],
+    y: Observation,
+    inputs: Inputs,
 ) -> tuple[PyTree, _Particles, _Intentions]:
     """Regroup the beliefs, draw theta from them, and plan the moves."""
     belief, proposal, parameters = filter.bound_belief, filter.bound_proposal, filter.model.parameters
-    shared, statistics = belief.regroup(shared, before.statistics, before.z, before.log_weights)
+    shared, statistics = belief.regroup(shared, before.statistics, before.z, before.log_weights, is_fresh)
     keys = jax.random.split(key, filter.num_particles)
     draws = jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys, shared, statistics, before.z)
 

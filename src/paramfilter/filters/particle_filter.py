@@ -79,6 +79,11 @@ class ParticleFilter:
                 f"{self.num_particles - self.num_particles % self.num_islands} particles."
             )
         object.__setattr__(self, "num_ancestors", ancestors_for(self.bound_belief, self.num_ancestors))
+        if self.bound_belief.needs_fresh_copies and self.bound_proposal.looks_ahead:
+            raise ModelError(
+                f"{self.bound_belief.name} moves values that have just been resampled, but {self.proposal} has theta "
+                "drawn before particles are resampled. Use a proposal without LookAhead, such as Guided()."
+            )
         # Touch what can fail, so that a wrong model is refused here and not at the first observation.
         _ = (self.shapes, self.bound_belief, self.bound_proposal, self.fingerprint)
 

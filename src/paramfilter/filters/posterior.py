@@ -22,10 +22,13 @@ from paramfilter.errors import ArgumentError
 from paramfilter.filters.islands import split
 from paramfilter.filters.state import FilterState
 from paramfilter.types import KeyArray, Theta
-from paramfilter.weights import choose_by_weight, weighted_mean_and_variance
+from paramfilter.weights import choose_by_weight, mixture_mean_and_variance
 
 if TYPE_CHECKING:
     from paramfilter.filters.particle_filter import ParticleFilter
+
+STATE = 1
+"""Folded into the key of a draw of theta for the state that goes with it."""
 
 NUM_QUANTILE_DRAWS = 16384
 """Draws behind a quantile: its level is right to about 0.004."""
@@ -99,18 +102,19 @@ def _levels(q: float | Sequence[float]) -> Float[Array, "..."]:
 def mixture_moments(filter: ParticleFilter, state: FilterState) -> Moments:
     """Return mean and variance of the mixture of beliefs."""
     belief = filter.bound_belief
-    shared, statistics = belief.regroup(state.shared, state.statistics, state.z, state.log_weights)
+    shared, statistics = _regrouped(belief, state)
     return pooled(state.log_weights, jax.vmap(belief.moments, in_axes=(None, 0, 0))(shared, statistics, state.z))
 
 
+def _regrouped(belief: BoundBelief, state: FilterState) -> tuple[PyTree, PyTree]:
+    """Return what beliefs share and remember between two steps, when nothing was resampled."""
+    none_is_fresh = jnp.zeros(state.log_weights.shape, bool)
+    return belief.regroup(state.shared, state.statistics, state.z, state.log_weights, none_is_fresh)
+
+
 def pooled(log_weights: Float[Array, " part"], each: Moments) -> Moments:
-    """Return mean and variance of a mixture from those of its parts: within them, and between them."""
-    mean, variance = {}, {}
-    for name in each.mean:
-        mean[name], between = weighted_mean_and_variance(log_weights, each.mean[name])
-        within, _ = weighted_mean_and_variance(log_weights, each.variance[name])
-        variance[name] = within + between
-    return Moments(mean, variance)
+    """Return the moments of a mixture from those of its parts."""
+    return Moments(*mixture_mean_and_variance(log_weights, each.mean, each.variance))
 
 
 def approximation_error(
@@ -130,12 +134,15 @@ def approximation_error(
 def draw_joint(
     filter: ParticleFilter, state: FilterState, key_choose: KeyArray, keys_draw: Key[Array, " draw"]
 ) -> tuple[PyTree, Float[Array, "draw param"]]:
-    """Draw (x_t, theta) together, one pair for each key: a particle by weight, and theta from its belief."""
+    """Draw (x_t, theta) together, one pair for each key: a particle by weight, theta from its belief, and a state as
+    the user's model has them."""
     belief = filter.bound_belief
-    shared, statistics = belief.regroup(state.shared, state.statistics, state.z, state.log_weights)
+    shared, statistics = _regrouped(belief, state)
     chosen = choose_by_weight(key_choose, state.log_weights, len(keys_draw))
     x, statistics, z = jax.tree.map(lambda leaf: leaf[chosen], (state.x, statistics, state.z))
-    return x, jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys_draw, shared, statistics, z).z
+    z = jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys_draw, shared, statistics, z).z
+    keys_state = jax.vmap(lambda key: jax.random.fold_in(key, STATE))(keys_draw)
+    return jax.vmap(filter.model.sample_state)(keys_state, x), z
 
 
 def _draw_chains(
@@ -153,7 +160,7 @@ def _draw_chains(
 
 def _mixture_log_prob(filter: ParticleFilter, state: FilterState, z: Float[Array, " param"]) -> Float[Array, ""]:
     belief, parameters = filter.bound_belief, filter.model.parameters
-    shared, statistics = belief.regroup(state.shared, state.statistics, state.z, state.log_weights)
+    shared, statistics = _regrouped(belief, state)
     # The second argument only lends its axis to beliefs without a statistic.
     each = jax.vmap(lambda statistic, _: belief.log_prob(shared, statistic, z))(statistics, state.z)
     terms = jnp.where(state.log_weights > -jnp.inf, state.log_weights + each, -jnp.inf)

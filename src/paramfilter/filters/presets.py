@@ -124,8 +124,9 @@ def kalman_bank_filter(
 ) -> ParticleFilter:
     """Make a bank of Kalman filters, one for each value of theta: for models that are linear and Gaussian given theta.
 
-    The state of a particle is the law of the model's state, `{"mean": ..., "covariance": ...}`, and exact; all that is
-    random is theta. Few values go a long way, with any number of parameters, variances included.
+    Given theta the law of the state is exact, and a particle holds it (`state.x` has `mean` and `covariance`); all that
+    is random is theta. Few values go a long way, with any number of parameters, variances included. Histories and
+    forecasts are of the model's own state.
 
     Args:
         model: Gaussian laws, whose means are linear in x and whose scales do not depend on x. This is checked.

@@ -39,6 +39,22 @@ class CrowdModel(StateSpaceModel):
 
     member: StateSpaceModel | None = None
 
+    @property
+    def original(self) -> StateSpaceModel:
+        """The model of one member."""
+        if self.member is None:
+            raise ModelError("a CrowdModel is made by proposals.crowd_of.")
+        return self.member
+
+    def state_moments(self, x: State) -> tuple[State, State]:
+        """Return mean and variance over the members."""
+        floats = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), x)
+        return tuple(jax.tree.map(lambda leaf, of=of: of(leaf, axis=0), floats) for of in (jnp.mean, jnp.var))
+
+    def sample_state(self, key: KeyArray, x: State) -> State:
+        """Draw a member."""
+        return _one_of(key, x)
+
 
 def crowd_of(model: StateSpaceModel, size: int) -> CrowdModel:
     """Make the model of a crowd: its members move independently, and one of them, at random, is observed."""
@@ -65,9 +81,7 @@ def crowd_of(model: StateSpaceModel, size: int) -> CrowdModel:
     def observation(theta: Theta, xs: State, inputs: Inputs) -> _Law:
         def draw(key):
             key_choose, key_observe = jax.random.split(key)
-            chosen = jax.random.randint(key_choose, (), 0, size)
-            x = jax.tree.map(lambda leaf: leaf[chosen], xs)
-            y = model.sample_observation(key_observe, theta, x, inputs)
+            y = model.sample_observation(key_observe, theta, _one_of(key_choose, xs), inputs)
             if len(jax.tree.leaves(y)) != 1:
                 raise ModelError("a crowd can be observed through one array only, not through a tree of them.")
             return y
@@ -84,6 +98,11 @@ def crowd_of(model: StateSpaceModel, size: int) -> CrowdModel:
         typical_inputs=model.typical_inputs,
         member=model,
     )
+
+
+def _one_of(key: KeyArray, xs: State) -> State:
+    chosen = jax.random.randint(key, (), 0, len(jax.tree.leaves(xs)[0]))
+    return jax.tree.map(lambda leaf: leaf[chosen], xs)
 
 
 def _log_mean(values: Float[Array, " member"]) -> Float[Array, ""]:

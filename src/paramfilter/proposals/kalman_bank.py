@@ -22,7 +22,7 @@ from paramfilter.kalman import LinearModel, absorb, through
 from paramfilter.model import StateSpaceModel
 from paramfilter.probe import probe
 from paramfilter.proposals.base import BoundProposal, Move, Proposal
-from paramfilter.types import Inputs, KeyArray, Observation, Theta
+from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
 ASKER, OTHERWISE = "kalman_bank_filter", "use extended_parameter_filter(model, num_particles) instead."
 NUM_TRIED = 3
@@ -52,6 +52,26 @@ class KalmanModel(StateSpaceModel):
     """A model whose state is the law of another's, which is linear and Gaussian given theta."""
 
     linear: LinearModel | None = None
+
+    @property
+    def original(self) -> StateSpaceModel:
+        """The model that is filtered."""
+        return self._filter.model
+
+    def state_moments(self, x: KalmanState) -> tuple[State, State]:
+        """Return mean and variance of each component, in the original's own shape."""
+        return self._filter.to_state(x["mean"]), self._filter.to_state(jnp.diagonal(x["covariance"]))
+
+    def sample_state(self, key: KeyArray, x: KalmanState) -> State:
+        """Draw from the normal law; a component that is known for certain does no harm."""
+        drawn = jax.random.multivariate_normal(key, x["mean"], x["covariance"], method="svd")
+        return self._filter.to_state(drawn)
+
+    @property
+    def _filter(self) -> LinearModel:
+        if self.linear is None:
+            raise ModelError("a KalmanModel is made by proposals.with_kalman_filter.")
+        return self.linear
 
 
 def with_kalman_filter(model: StateSpaceModel) -> KalmanModel:
