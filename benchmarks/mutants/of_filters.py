@@ -114,9 +114,9 @@ MUTANTS = (
     ),
     Mutant(
         "forecasts observe the state before it has moved",
-        "filters/health.py",
-        "model.sample_observation(key_observe, theta, x_next, inputs)",
-        "model.sample_observation(key_observe, theta, one_x, inputs)",
+        "model.py",
+        "self.sample_observation(key_observe, theta, x_next, inputs)",
+        "self.sample_observation(key_observe, theta, x, inputs)",
         (f"{ISLANDS}::test_ranks_of_a_right_model_are_uniform[real]",),
     ),
     Mutant(
@@ -128,9 +128,9 @@ MUTANTS = (
     ),
     Mutant(
         "the posterior variance leaves out the variance between particles",
-        "filters/posterior.py",
-        "variance[name] = within + between",
-        "variance[name] = within",
+        "weights.py",
+        "return mean, jax.tree.map(jnp.add, within, between)",
+        "return mean, within",
         ("filters/test_posterior.py::test_variance_is_that_within_particles_and_between_them",),
     ),
     Mutant(

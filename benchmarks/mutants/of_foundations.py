@@ -155,10 +155,24 @@ MUTANTS = (
     ),
     Mutant(
         "values of a bank move at every step",
-        "beliefs/moved_points.py",
-        "shared.has_begun, shared.has_begun & is_even)",
-        "shared.has_begun, shared.has_begun)",
+        "beliefs/renewing_kernel.py",
+        "posterior=posterior), is_fresh",
+        "posterior=posterior), jnp.ones_like(is_fresh)",
         ("filters/test_banks.py::test_values_move_only_after_they_were_resampled",),
+    ),
+    Mutant(
+        "copies of a small bank are never moved beyond the outermost value",
+        "beliefs/renewing_kernel.py",
+        "is_wanted = is_sound & (",
+        "is_wanted = ~is_sound & (",
+        ("filters/test_banks.py::test_few_values_follow_the_data_beyond_the_outermost",),
+    ),
+    Mutant(
+        "forecasts of a bank begin at the mean of the state",
+        "proposals/kalman_bank.py",
+        'drawn = jax.random.multivariate_normal(key, x["mean"], x["covariance"], method="svd")',
+        'drawn = x["mean"]',
+        ("filters/test_banks.py::test_forecasts_are_paths_of_the_model",),
     ),
     Mutant(
         "a crowd is not weighed by its members",

@@ -116,6 +116,12 @@ class StateSpaceModel:
         """Draw an observation of `x`."""
         return distributions.sample(key, self.observation(theta, x, inputs))
 
+    def sample_next(self, key: KeyArray, theta: Theta, x: State, inputs: Inputs) -> Observation:
+        """Draw the observation of the state after `x`."""
+        key_move, key_observe = jax.random.split(key)
+        x_next = strongly_typed(self.sample_transition(key_move, theta, x, inputs))
+        return self.sample_observation(key_observe, theta, x_next, inputs)
+
     def initial_log_prob(self, theta: Theta, x: State, inputs: Inputs) -> Float[Array, ""]:
         """Return log p(x_0 | theta)."""
         return distributions.log_prob(self.initial(theta, inputs), x)

@@ -210,6 +210,28 @@ def test_values_stay_in_a_gap(tracked):
     assert was_resampled
 
 
+def test_few_values_follow_the_data_beyond_the_outermost():
+    """A prior 5 sds away and 100 values: the copies alone end 5 posterior sds short, and sure of it (measured)."""
+    model = pf.models.linear_gaussian(phi=dist.Normal(0.3, 0.1))
+    ys = pf.simulate(jax.random.key(0), model, {"phi": 0.8}, 500)[1]
+    exact = pf.references.kalman_grid(model, ys)
+    filter, num_seeds = pf.kalman_bank_filter(model, 100), 8
+    found = posteriors(filter, answers(filter, ys, num_seeds), num_seeds)
+    errors = np.array([float(mean["phi"]) - exact.mean()["phi"] for mean, _ in found]) / exact.sd()["phi"]
+    ratios = np.array([float(sd["phi"]) for _, sd in found]) / exact.sd()["phi"]
+    assert np.median(np.abs(errors)) < 1.5
+    assert np.median(ratios) > 0.7
+
+
+@pytest.mark.parametrize(("center", "is_told"), [(0.3, True), (0.8, False)])
+def test_a_posterior_far_out_in_the_prior_is_told(center, is_told):
+    model = pf.models.linear_gaussian(phi=dist.Normal(center, 0.1))
+    ys = pf.simulate(jax.random.key(0), model, {"phi": 0.8}, 500)[1]
+    filter = pf.kalman_bank_filter(model, 100)
+    state, history = pf.run(filter, filter.init(jax.random.key(0)), ys)
+    assert [finding.code.code for finding in pf.diagnose(state, history).findings] == ["W13"] * is_told
+
+
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [

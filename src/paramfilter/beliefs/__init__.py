@@ -8,8 +8,9 @@ from paramfilter.beliefs.conjugate import Conjugate
 from paramfilter.beliefs.cross_interpolation import CrossInterpolation
 from paramfilter.beliefs.forgetting import Forgetting
 from paramfilter.beliefs.moment_matched import MomentMatched
-from paramfilter.beliefs.moved_points import Jitter, RenewingKernel, ShrinkingKernel
+from paramfilter.beliefs.moved_points import Jitter, ShrinkingKernel
 from paramfilter.beliefs.point_mass import PointMass
+from paramfilter.beliefs.renewing_kernel import RenewingKernel
 from paramfilter.beliefs.taylor_of_log_density import TaylorOfLogDensity
 from paramfilter.beliefs.taylor_of_mean import TaylorOfMean
 

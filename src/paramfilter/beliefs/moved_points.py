@@ -1,13 +1,9 @@
 """One value of theta per particle, moved a little: what the field had before beliefs.
 
-All ways keep values from running out, and pay for it. `ShrinkingKernel` draws from a kernel around each value, pulled
+Both ways keep values from running out, and pay for it. `ShrinkingKernel` draws from a kernel around each value, pulled
 towards the mean of all so that mean and covariance stay as they are; the shape of the posterior does not, and what is
 forgotten that way is never made up for. `Jitter` adds noise of a fixed size, so the posterior never gets narrower than
-that allows. Both are here to be compared with.
-
-`RenewingKernel` is the first of them used sparingly: values move only when they have just been copied, which happens
-ever more rarely as the posterior settles. Where a particle knows its state well given theta (`proposals.kalman_bank`,
-`proposals.crowd`) this costs next to nothing in accuracy, for any number of parameters.
+that allows. Both are here to be compared with; `renewing_kernel` has a better way.
 
 J. Liu and M. West, Combined parameter and state estimation in simulation-based filtering, in: Sequential Monte Carlo
 methods in practice, 2001; D. Crisan and J. Miguez, Nested particle filters for online parameter estimation in
@@ -16,7 +12,7 @@ discrete-time state-space Markov models, Bernoulli 24 (2018).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -42,32 +38,11 @@ class ShrinkingKernel(Belief):
     discount: float = 0.98
 
     def __post_init__(self):
-        _require_discount(self.discount, "0.98 is usual")
+        require_discount(self.discount, "0.98 is usual")
 
     def bind(self, model: StateSpaceModel) -> BoundBelief:
         """Fit any model."""
-        return _BoundShrinkingKernel(model, f"ShrinkingKernel({self.discount})", _kept(self.discount))
-
-
-@dataclass(frozen=True)
-class RenewingKernel(Belief):
-    """Liu and West's kernel, applied to values that have just been resampled.
-
-    Mean and covariance of the resampled ones stay as they are. A proposal that looks ahead resamples after theta was
-    drawn, so it cannot go with this.
-
-    Args:
-        discount: As in `ShrinkingKernel`; smaller, since values move so rarely.
-    """
-
-    discount: float = 0.85
-
-    def __post_init__(self):
-        _require_discount(self.discount, "0.85 is usual")
-
-    def bind(self, model: StateSpaceModel) -> BoundBelief:
-        """Fit any model."""
-        return _BoundRenewingKernel(model, f"RenewingKernel({self.discount})", _kept(self.discount))
+        return _BoundShrinkingKernel(model, f"ShrinkingKernel({self.discount})", kept_share(self.discount))
 
 
 @dataclass(frozen=True)
@@ -89,12 +64,13 @@ class Jitter(Belief):
         return _BoundJitter(model, f"Jitter({self.sd})", self.sd)
 
 
-def _require_discount(discount: float, usual: str) -> None:
+def require_discount(discount: float, usual: str) -> None:
+    """Refuse a discount that is none."""
     if not 1 / 3 < discount < 1:
         raise BeliefError(f"discount must lie between 1/3 and 1, got {discount}; {usual}.")
 
 
-def _kept(discount: float) -> float:
+def kept_share(discount: float) -> float:
     """Return a, the share of its distance from the mean that a value keeps."""
     return (3 * discount - 1) / (2 * discount)
 
@@ -111,22 +87,14 @@ class _MovedPoint(BoundPointMass):
         return Draw(self.kernel(shared, previous).from_standard(noise), no_outcome())
 
 
-class _Kernel(_MovedPoint):
+@dataclass(frozen=True, eq=False)
+class _BoundShrinkingKernel(_MovedPoint):
     """A value that keeps a share of its distance from the mean of all, and gets noise for the rest."""
 
-    keep: float
+    keep: float = 1.0
 
     def spread(self, z: Float[Array, "particle param"], log_weights: Float[Array, " particle"]) -> Spread:
         return spread_of(z, log_weights, MIN_SPREAD * self.model.parameters.prior_sd)
-
-    def around(self, spread: Spread, z: Float[Array, " param"]) -> Spread:
-        bandwidth = (1 - self.keep**2) ** 0.5
-        return Spread(self.keep * z + (1 - self.keep) * spread.mean, bandwidth * spread.factor)
-
-
-@dataclass(frozen=True, eq=False)
-class _BoundShrinkingKernel(_Kernel):
-    keep: float = 1.0
 
     def start_shared(self, z):
         return self.spread(z, jnp.zeros(len(z), z.dtype))
@@ -135,39 +103,8 @@ class _BoundShrinkingKernel(_Kernel):
         return self.spread(z, log_weights), statistics
 
     def kernel(self, shared, z):
-        return self.around(shared, z)
-
-
-@dataclass(frozen=True, eq=False)
-class _BoundRenewingKernel(_Kernel):
-    """A particle remembers whether it is to be renewed; all share the spread of those that are."""
-
-    keep: float = 1.0
-
-    @property
-    def needs_fresh_copies(self):
-        return True
-
-    def start(self):
-        return jnp.bool_(False)
-
-    def start_shared(self, z):
-        return self.spread(z, jnp.zeros(len(z), z.dtype))
-
-    def regroup(self, shared, statistics, z, log_weights, is_fresh):
-        # If none is fresh, the spread of all will do: nobody asks for it.
-        counted = is_fresh | ~jnp.any(is_fresh)
-        return self.spread(z, jnp.where(counted, log_weights, -jnp.inf)), is_fresh
-
-    def absorb(self, shared, statistic, datum):
-        return jnp.bool_(False)
-
-    def draw(self, key, shared, statistic, previous):
-        renewed = super().draw(key, shared, statistic, previous)
-        return replace(renewed, z=jnp.where(statistic, renewed.z, previous))
-
-    def kernel(self, shared, z):
-        return self.around(shared, z)
+        bandwidth = (1 - self.keep**2) ** 0.5
+        return Spread(self.keep * z + (1 - self.keep) * shared.mean, bandwidth * shared.factor)
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,12 +100,7 @@ class QuadraticFit:
 
     def quadratic(self, statistic: Float[Array, " pivot"]) -> Bend:
         """Return the quadratic in standard coordinates, as it was fitted."""
-        dimension = len(self.spread.mean)
-        coefficients = self.offset + self.map @ statistic
-        rows, columns = np.triu_indices(dimension)
-        upper = jnp.zeros((dimension, dimension), coefficients.dtype)
-        upper = upper.at[rows, columns].set(coefficients[1 + dimension :])
-        return Bend(coefficients[1 : 1 + dimension], upper + upper.T)
+        return bend_of(self.offset + self.map @ statistic, len(self.spread.mean))
 
     def _standard(self, statistic: Float[Array, " pivot"]):
         """Return the mean in standard coordinates, the inverse of the precision's Cholesky factor, and the factor."""
@@ -130,7 +125,8 @@ def _fitted(
     spread: Spread, log_prior: Callable, weights: Callable, typical: Float[Array, " pivot"]
 ) -> tuple[_Attempt, Float[Array, " param"]]:
     """Fit around one spread; return also the point where the typical belief is highest."""
-    points, features = (jnp.asarray(part, spread.mean.dtype) for part in _design(len(spread.mean)))
+    points = jnp.asarray(_points(len(spread.mean)), spread.mean.dtype)
+    features = quadratic_terms(points)
     z = jax.vmap(spread.from_standard)(points)
     prior, rows = jax.vmap(log_prior)(z), jax.vmap(weights)(z)
     is_known = jnp.isfinite(prior)
@@ -152,6 +148,20 @@ def _fitted(
     return _Attempt(spread, solver @ prior, solver @ rows, is_sound), z[jnp.argmax(log_density)]
 
 
+def quadratic_terms(points: Float[Array, "point param"]) -> Float[Array, "point coeff"]:
+    """Return 1, s_i and s_i s_j of each point."""
+    rows, columns = np.triu_indices(points.shape[1])
+    ones = jnp.ones((len(points), 1), points.dtype)
+    return jnp.concatenate([ones, points, points[:, rows] * points[:, columns]], axis=1)
+
+
+def bend_of(coefficients: Float[Array, " coeff"], dimension: int) -> Bend:
+    """Return slope and curvature of a quadratic, from its coefficients in `quadratic_terms`."""
+    rows, columns = np.triu_indices(dimension)
+    upper = jnp.zeros((dimension, dimension), coefficients.dtype).at[rows, columns].set(coefficients[1 + dimension :])
+    return Bend(coefficients[1 : 1 + dimension], upper + upper.T)
+
+
 def lifted_cholesky(matrix: Float[Array, "param param"]) -> Float[Array, "param param"]:
     """Return a lower Cholesky factor, with pivots below `LEAST_CURVATURE` lifted to it.
 
@@ -171,13 +181,10 @@ def lifted_cholesky(matrix: Float[Array, "param param"]) -> Float[Array, "param 
 
 
 @lru_cache(maxsize=32)
-def _design(dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return fixed points in standard coordinates, and their features."""
-    rows, columns = np.triu_indices(dimension)
-    num_coefficients = 1 + dimension + len(rows)
-    points = quasi_random_normals(POINTS_PER_COEFFICIENT * num_coefficients + 8, dimension)
-    features = np.concatenate([np.ones((len(points), 1)), points, points[:, rows] * points[:, columns]], axis=1)
-    return points, features
+def _points(dimension: int) -> np.ndarray:
+    """Return fixed points in standard coordinates."""
+    num_coefficients = (dimension + 1) * (dimension + 2) // 2
+    return quasi_random_normals(POINTS_PER_COEFFICIENT * num_coefficients + 8, dimension)
 
 
 def _standard_normal(dimension: int) -> np.ndarray:

@@ -122,6 +122,14 @@ SKIPPED = Code(
     "part of the model; SkipOutliers with a larger distance.",
 )
 
+FAR_OUT = Code(
+    "W13",
+    "values of theta far out in the prior",
+    outcome.MESSAGES[Outcome.VALUES_FAR_OUT],
+    "a prior that is wider or better placed, or start_from_draws; many more values; extended_parameter_filter, whose "
+    "beliefs do not begin as draws.",
+)
+
 CODES = (
     FEW_EFFECTIVE,
     FEW_ANCESTORS,
@@ -135,6 +143,7 @@ CODES = (
     OVERFLOW,
     LOST_ISLAND,
     SKIPPED,
+    FAR_OUT,
 )
 
 OF_FLAG = {
@@ -147,6 +156,7 @@ OF_FLAG = {
     Outcome.STATISTIC_OVERFLOW: OVERFLOW,
     Outcome.ISLAND_WEIGHTS_ZERO: LOST_ISLAND,
     Outcome.OUTLIER_SKIPPED: SKIPPED,
+    Outcome.VALUES_FAR_OUT: FAR_OUT,
 }
 
 

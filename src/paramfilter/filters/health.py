@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from paramfilter.model import StateSpaceModel, strongly_typed
+from paramfilter.model import StateSpaceModel
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.weights import choose_by_weight
 
@@ -66,10 +66,7 @@ def forecast(
     x, z = jax.tree.map(lambda leaf: leaf[chosen], (x, z))
 
     def one(one_key, one_x, one_z):
-        key_move, key_observe = jax.random.split(one_key)
-        theta = model.parameters.constrain(one_z)
-        x_next = strongly_typed(model.sample_transition(key_move, theta, one_x, inputs))
-        return model.sample_observation(key_observe, theta, x_next, inputs)
+        return model.sample_next(one_key, model.parameters.constrain(one_z), one_x, inputs)
 
     return jax.vmap(one)(jax.random.split(key_futures, NUM_FORECASTS), x, z)
 

@@ -55,6 +55,11 @@ class CrowdModel(StateSpaceModel):
         """Draw a member."""
         return _one_of(key, x)
 
+    def sample_next(self, key: KeyArray, theta: Theta, x: State, inputs: Inputs) -> Observation:
+        """Draw a member, and what is observed after it: the others need not move for that."""
+        key_choose, key_next = jax.random.split(key)
+        return self.original.sample_next(key_next, theta, _one_of(key_choose, x), inputs)
+
 
 def crowd_of(model: StateSpaceModel, size: int) -> CrowdModel:
     """Make the model of a crowd: its members move independently, and one of them, at random, is observed."""
