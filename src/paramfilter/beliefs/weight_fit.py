@@ -7,8 +7,9 @@ N(m, S):
 
     log w = c + b . s + s^T H s / 2    makes    covariance (I - H)^{-1}    and    mean (I - H)^{-1} b.
 
-The fit counts each value by its weight. It is not sound, and says so, if the quadratic leaves more of the log weights
-than `LARGEST_MISFIT`, or if the law would be much wider than the values are spread.
+The fit counts each value by its weight. It is for few values; many know better by themselves how far they are from a
+normal law. It is not sound, and says so, if values are too few or too many, if the quadratic leaves more of the log
+weights than `LARGEST_MISFIT`, or if the law would be much wider than the values are spread.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from paramfilter.beliefs.spread import Spread
 LARGEST_MISFIT = 0.3
 """Nats, rms by weight."""
 
-VALUES_PER_COEFFICIENT = 2
-"""Fewer are not fitted."""
+VALUES_PER_COEFFICIENT = (2, 100)
+"""Fewer cannot be fitted, and more need not be."""
 
 RIDGE = 1e-6
 
@@ -47,7 +48,8 @@ def posterior_of_weights(
     """
     num_values, dimension = z.shape
     num_coefficients = (dimension + 1) * (dimension + 2) // 2
-    if num_values < VALUES_PER_COEFFICIENT * num_coefficients:
+    fewest, most = (each * num_coefficients for each in VALUES_PER_COEFFICIENT)
+    if not fewest <= num_values <= most:
         return spread, jnp.bool_(False)
     is_known = jnp.isfinite(log_weights)
     weights = jnp.where(is_known, jax.nn.softmax(jnp.where(is_known, log_weights, -jnp.inf)), 0.0)
