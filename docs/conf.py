@@ -71,25 +71,8 @@ html_title = "paramfilter"
 html_static_path = ["_static"]
 html_css_files = ["outputs.css"]
 html_show_sourcelink = False
-# Pages whose neighbours in the section matter little get the full width.
-WIDE = (
-    "index",
-    "tour",
-    "first-filter",
-    "howto",
-    "tutorials/*",
-    "results",
-    "choose",
-    "when-not",
-    "method",
-    "architecture",
-    "evidence",
-    "paper",
-    "mutants",
-    "mistakes",
-    "beliefs",
-)
-html_sidebars = {page: [] for page in WIDE}
+# A page that is no part of a section has no neighbours to list beside it, and gets the full width.
+html_sidebars = {page: [] for page in (*(path.stem for path in (ROOT / "docs").glob("*.md")), "tutorials/*")}
 html_theme_options = {"show_toc_level": 2, "secondary_sidebar_items": ["page-toc"]}
 
 

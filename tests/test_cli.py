@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import paramfilter as pf
 from paramfilter import cli
-from paramfilter.cli import learning
+from paramfilter.cli import checkup, learning
 from paramfilter.cli.commands import app
 from paramfilter.cli.matching import Matching
 from paramfilter.cli.models_by_name import model_named
@@ -140,6 +140,18 @@ def test_doctor_finds_this_machine_in_order(call):
     found = json.loads(out)
     assert code == 0 and found["wrong"] == [] and found["devices"]
     assert found["versions"]["jax"] == __import__("jax").__version__
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [({"OPENBLAS_NUM_THREADS": "1"}, "in one thread"), ({"OMP_NUM_THREADS": "4"}, "take 4 threads"), ({}, "take all")],
+)
+def test_doctor_tells_of_threads(monkeypatch, limits, words):
+    for name in checkup.THREAD_LIMITS:
+        monkeypatch.delenv(name, raising=False)
+    for name, limit in limits.items():
+        monkeypatch.setenv(name, limit)
+    assert words in checkup.threads()
 
 
 @pytest.mark.parametrize("model", ["sin", "rainfall_runoff"])  # the second reads inputs

@@ -20,7 +20,7 @@ def row_of(change):
         {k: np.array(v) for k, v in at_end["mean"].items()}, {k: np.array(v) for k, v in at_end["sd"].items()}
     )
     run = {"data_set": 0, "mean": [mean] * 3, "sd": [sd] * 3, "cpu_seconds": 2.0, "peak_mb": 10.0}
-    return {"library": "ours", "algorithm": "default", "size": {}, "runs": [run]}
+    return {"library": "ours", "algorithm": "extended_parameter", "size": {}, "runs": [run]}
 
 
 @pytest.mark.parametrize(

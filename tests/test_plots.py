@@ -3,6 +3,7 @@
 import inspect
 import io
 import time
+from dataclasses import replace
 
 import matplotlib
 
@@ -182,3 +183,24 @@ def _long(num_steps):
     made = type(tree()).from_dict(long)
     made.attrs = tree().attrs
     return made
+
+
+def test_data_far_from_the_state_have_a_scale_of_their_own():
+    near = pf.plots.state(tree(), names=["x[0]"])
+    assert len(near.axes) == 1 and "data" in near.axes[0].get_legend_handles_labels()[1]
+    state, history, data, _ = run()
+    far = pf.plots.state(pf.to_datatree(state, history, replace(data, ys=100 + 30 * data.ys)), names=["x[0]"])
+    panel, right = far.axes
+    assert "data (right)" in panel.get_legend_handles_labels()[1]
+    np.testing.assert_allclose(right.lines[0].get_ydata(), 100 + 30 * data.ys[:, 0], rtol=1e-5)
+    low, high = panel.get_ylim()
+    assert high - low < 20  # of the state alone
+
+
+def test_times_that_are_texts_have_few_labels():
+    state, history, data, _ = run()
+    texts = np.array([f"sample {index}" for index in range(len(data))])
+    figure = pf.plots.parameters(pf.to_datatree(state, history, replace(data, times=texts)))
+    figure.canvas.draw()
+    labels = [label.get_text() for label in figure.axes[-1].get_xticklabels()]
+    assert len(labels) < 10 and "sample 0" in labels

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 from results_of_a_run import NUM_STEPS, run, tree
 from scipy import stats
@@ -168,3 +169,34 @@ def test_the_index_of_a_series_is_kept():
 def test_a_wrong_column_is_named(columns, message):
     with pytest.raises(pf.DataError, match=message):
         pf.observations_from(TABLE, **columns)
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["2026-01-31", "2026-02-01"], "M"),
+        (["2026-01-31 12:00", "2026-01-31T13:00:30.5"], "M"),
+        (["2026-01-31", "tomorrow"], "U"),
+        (["2026-13-31", "2026-02-01"], "U"),  # there is no such month
+        ([2026, 2027], "i"),
+    ],
+)
+def test_texts_that_are_all_dates_become_dates(texts, kind):
+    times = pf.observations_from({"y": [1.0, 2.0], "when": texts}, y="y", time="when").times
+    assert times is not None and times.dtype.kind == kind
+
+
+def test_parameters_keep_the_order_of_the_prior(tmp_path):
+    model = pf.StateSpaceModel(
+        prior={"slope": dist.Normal(0.0, 1.0), "level": dist.Normal(0.0, 1.0)},
+        initial=lambda theta, inputs: dist.Normal(theta["level"], 1.0),
+        transition=lambda theta, x, inputs: dist.Normal(theta["slope"] * x, 1.0),
+        observation=lambda theta, x, inputs: dist.Normal(x, 1.0),
+    )
+    filter = pf.sir_filter(model, 8)
+    state, history = pf.run(filter, filter.init(jax.random.key(0)), np.zeros(3))
+    found = filter.posterior(state)
+    assert [*found.mean()] == [*found.sd()] == [*found.quantile(0.5)] == ["slope", "level"]
+    pf.save_result(tmp_path / "run.nc", pf.to_datatree(state, history))
+    kept = pf.open_result(tmp_path / "run.nc")
+    assert [*kept["posterior"].data_vars] == [*kept["filtered"].data_vars] == ["slope", "level"]

@@ -24,7 +24,7 @@ SEEDS = list(range(10))
 MANY, NESTED, OUTER = {"num_particles": 10_000}, {"num_particles": 300}, {"num_theta": 300, "num_x": 300}
 EXACT = {"sin": exact_sin, "ar1": exact_ar1}
 SIZES: dict[tuple[str, str], dict[str, int]] = {
-    ("ours", "default"): {"num_particles": 1000},
+    ("ours", "extended_parameter"): {"num_particles": 1000},
     ("ours", "paper"): {"num_particles": 1000},
     ("ours", "liu_west"): MANY,
     ("ours", "sir"): MANY,

@@ -15,7 +15,7 @@ IN_FOURS = particles(100, 400, 1000, 4000, 10_000, 40_000, 100_000)
 """Numbers that four islands share out evenly."""
 
 OURS = (
-    Ladder("ours", "default", IN_FOURS, evidence=True),
+    Ladder("ours", "extended_parameter", IN_FOURS, evidence=True),
     Ladder("ours", "paper", MORE_AND_MORE, problems=tuple(PAPER_BELIEFS), evidence=True),
     Ladder("ours", "liu_west", MORE_AND_MORE, evidence=True),
     Ladder("ours", "sir", MORE_AND_MORE, evidence=True),

@@ -27,7 +27,7 @@ MORE = 100
 MOST_SECONDS = 900.0
 IDENTITY = ("problem", "t", "library", "algorithm")
 ASKED = {
-    ("ours", "default"): False,
+    ("ours", "extended_parameter"): False,
     ("ours", "kalman_bank"): False,
     ("ours", "particle_bank"): False,
     ("ours", "liu_west"): False,

@@ -1,7 +1,7 @@
 """Our own algorithms, asked as the rivals are: `python -m benchmarks.contest.ours_program < task.json`.
 
 Filters take the stream through one compiled loop that keeps nothing but the state, as the rivals' do with their history
-turned off. `default` is what a reader of the first page writes. Where the choice of belief prints that float32 is too
+turned off. What `auto_filter` takes for a problem is one of them. Where the choice of belief prints that float32 is too
 coarse, its advice is taken; the paper's series are summed in float64, as on the page that reproduces it.
 """
 
@@ -23,7 +23,7 @@ from paramfilter.separability.cross import FEW_PARAMETERS
 PAPER_BELIEFS = {"sin": printed_sin(), "cauchy_ar1": printed_cauchy(), "star": printed_star()}
 
 FILTERS: dict[str, Callable[..., pf.ParticleFilter]] = {
-    "default": lambda name, model, num: pf.extended_parameter_filter(model, num),
+    "extended_parameter": lambda name, model, num: pf.extended_parameter_filter(model, num),
     "paper": lambda name, model, num: pf.ParticleFilter(model, num, PAPER_BELIEFS[name], **PAPER_LOOP),
     "liu_west": lambda name, model, num: pf.liu_west_filter(model, num),
     "sir": lambda name, model, num: pf.sir_filter(model, num),
@@ -38,7 +38,7 @@ FILTERS: dict[str, Callable[..., pf.ParticleFilter]] = {
 def by_filter(kind: str, task: Task) -> Iterator[Posterior]:
     """Yield what a filter believes at each time."""
     is_coarse = CONTEST[task.problem].model().parameters.dimension > FEW_PARAMETERS
-    with jax.enable_x64(kind == "paper" or (is_coarse and kind == "default")):
+    with jax.enable_x64(kind == "paper" or (is_coarse and kind == "extended_parameter")):
         filter, run = filter_once(kind, task.problem, task.size["num_particles"])
         stream = (jnp.asarray(task.ys, float), each_table(lambda table: jnp.asarray(table, float), task.inputs))
         state, begin = filter.init(jax.random.key(task.seed)), 0

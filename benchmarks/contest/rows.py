@@ -25,7 +25,7 @@ GOOD_ENOUGH = 0.25
 """The error that the headline asks for, in sds."""
 WIN = 10.0
 """How many times our default's CPU seconds a rival needs to have lost."""
-OTHER_PRESETS = ("kalman_bank", "particle_bank", "paper", "storvik", "assumed")
+PRESETS = ("extended_parameter", "kalman_bank", "particle_bank", "paper", "storvik", "assumed")
 """Of ours; the rest that we wrote are yardsticks, and count as rivals."""
 
 Row = dict[str, Any]
@@ -33,8 +33,22 @@ Row = dict[str, Any]
 
 def load(problem: str) -> list[Row]:
     """Return the rows of a problem."""
+    return _kept(problem)["rows"]
+
+
+def default_of(problem: str) -> str | None:
+    """Return which of our presets `auto_filter` takes for a problem; None if that was not asked yet."""
+    return _kept(problem)["default"]
+
+
+def _kept(problem: str) -> dict[str, Any]:
     path = RESULTS / f"{problem}.json"
-    return json.loads(path.read_text())["rows"] if path.exists() else []
+    return {"default": None, "rows": []} | (json.loads(path.read_text()) if path.exists() else {})
+
+
+def put_default(problem: str, algorithm: str) -> None:
+    """Write which of our presets `auto_filter` takes."""
+    _keep(problem, default=algorithm)
 
 
 def find(rows: list[Row], library: str, algorithm: str, size: dict[str, int]) -> Row | None:
@@ -46,7 +60,11 @@ def find(rows: list[Row], library: str, algorithm: str, size: dict[str, int]) ->
 def put(problem: str, row: Row) -> None:
     """Write a row in place of the one that was there."""
     others = [one for one in load(problem) if find([one], row["library"], row["algorithm"], row["size"]) is None]
-    content = {"problem": problem, "times": CONTEST[problem].times, "rows": [*others, row]}
+    _keep(problem, rows=[*others, row])
+
+
+def _keep(problem: str, **parts: Any) -> None:
+    content = {"problem": problem, "times": CONTEST[problem].times, **_kept(problem), **parts}
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{problem}.json").write_text(json.dumps(content) + "\n")
 
@@ -138,13 +156,13 @@ def cheapest(problem: str, kind: str) -> tuple[Row, float] | None:
     good = [
         (row, verdict.cpu_seconds)
         for row, verdict in judged(problem)
-        if verdict.reaches and kind_of(row["library"], row["algorithm"]) == kind
+        if verdict.reaches and kind_of(problem, row["library"], row["algorithm"]) == kind
     ]
     return min(good, key=lambda pair: pair[1], default=None)
 
 
-def kind_of(library: str, algorithm: str) -> str:
+def kind_of(problem: str, library: str, algorithm: str) -> str:
     """Tell our default from our other presets, and both from rivals: other libraries, and yardsticks we wrote."""
     if library != "ours":
         return "rival"
-    return "default" if algorithm == "default" else "preset" if algorithm in OTHER_PRESETS else "rival"
+    return "default" if algorithm == default_of(problem) else "preset" if algorithm in PRESETS else "rival"

@@ -21,6 +21,7 @@ from benchmarks.contest import rows
 from benchmarks.contest.ladders import LADDERS, Ladder
 from benchmarks.contest.rivals.running import answer, task_of
 from benchmarks.problems import CONTEST, Problem, data, inputs_of
+from paramfilter.filters import choose_algorithm
 
 MOST_SECONDS, LEAST_SECONDS = 60.0, 10.0
 """Of the limit up to which ladders are climbed."""
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Run the contest of PROTOCOL.md.")
     parser.add_argument("problems", nargs="*", help=f"of {', '.join(CONTEST)}; all unless given")
     parser.add_argument("--libraries", nargs="*", help="ours, particles, smcx, ...; all unless given")
-    parser.add_argument("--algorithms", nargs="*", help="default, smc2, ...; all unless given")
+    parser.add_argument("--algorithms", nargs="*", help="kalman_bank, smc2, ...; all unless given")
     parser.add_argument("--most-seconds", type=float, default=MOST_SECONDS)
     chosen = parser.parse_args(arguments)
     ladders = [
@@ -51,10 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def contest(problem: Problem, ladders: list[Ladder], most_seconds: float) -> None:
     """Climb all ladders of one problem: our presets', then a rung of each other in turn."""
+    rows.put_default(problem.name, choose_algorithm(problem.model()).name.removesuffix("_filter"))
     with tqdm(total=sum(len(ladder.rungs) for ladder in ladders), desc=problem.name, unit="rung") as bar:
         for is_rival in (False, True):
             climbing = [
-                ladder for ladder in ladders if (rows.kind_of(ladder.library, ladder.algorithm) == "rival") is is_rival
+                ladder
+                for ladder in ladders
+                if (rows.kind_of(problem.name, ladder.library, ladder.algorithm) == "rival") is is_rival
             ]
             limit = limit_of(problem.name, most_seconds)
             for rung in range(max((len(ladder.rungs) for ladder in climbing), default=0)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 from typing import Any
@@ -18,9 +17,23 @@ HEADER = (
     "|---|---|---|---|---|---|---|---|",
 )
 
-OWN, BLUE = "ours default", "#0072b2"
-COLOURS = ("#d55e00", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#000000", "#999999")
-"""Of Okabe and Ito, which the colour-blind can tell apart."""
+BLUE, GREY = "#0072b2", "#999999"
+COLOURS = {
+    "extended_parameter": BLUE,
+    "kalman_bank": BLUE,
+    "particle_bank": BLUE,
+    "liu_west": "#e69f00",
+    "liu_west_blind": "#e69f00",
+    "sir": "#d55e00",
+    "nested": "#56b4e9",
+    "smc2": "#009e73",
+    "pmmh": "#cc79a7",
+    "pmcmc": "#cc79a7",
+    "storvik": "#000000",
+}
+"""Of Okabe and Ito, which the colour-blind can tell apart; the rest is grey."""
+MARKERS = {"kalman_bank": "s", "particle_bank": "D", "paper": "v", "assumed": "^", "liu_west_blind": "x", "if2": "x"}
+STYLES = {"ours": "-", "particles": "--", "smcx": ":", "pypomp": "-.", "smcs": (0, (6, 1))}
 
 
 def problems() -> list[str]:
@@ -63,16 +76,16 @@ def _number(value: float) -> str:
 def headline() -> str:
     """Return, for each problem that was run, what 0.25 sds cost our default, our other presets, and the best rival.
 
-    The last column is the rival's cost over that of the cheapest of ours; without a rival, that of the dearest rung
-    that a rival has tried.
+    The last column is the rival's cost over that of our default; without a rival, that of the dearest rung that a
+    rival has tried.
     """
     lines = [
-        "| problem | our default | our other presets | the best rival | rival / cheapest of ours |",
+        "| problem | our default | our other presets | the best rival | rival / our default |",
         "|---|---|---|---|---|",
     ]
     for problem in problems():
         default, presets, rival = (rows.cheapest(problem, kind) for kind in ("default", "preset", "rival"))
-        own = min((found[1] for found in (default, presets) if found), default=np.nan)
+        own = default[1] if default else np.nan
         ratio = _number(rival[1] / own) if rival else _at_least(dearest_rival(problem) / own)
         lines.append(f"| `{problem}` | {_winner(default)} | {_winner(presets)} | {_winner(rival)} | {ratio} |")
     return "\n".join(lines)
@@ -82,12 +95,21 @@ def _at_least(ratio: float) -> str:
     return f"> {_number(ratio)}" if ratio > 1 else "–"
 
 
+def legend(figure: Any) -> None:
+    """Explain the lines of all panels once, below them."""
+    lines = {}
+    for axes in figure.axes:
+        lines |= {label: line for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    labels = sorted(lines, key=lambda label: (not label.startswith("ours"), label))
+    figure.legend([lines[label] for label in labels], labels, loc="outside lower center", ncols=4, fontsize=8)
+
+
 def dearest_rival(problem: str) -> float:
     """Return the CPU seconds of the dearest rung that a rival has tried; NaN if none has."""
     tried = [
         verdict.cpu_seconds
         for row, verdict in rows.judged(problem)
-        if rows.kind_of(row["library"], row["algorithm"]) == "rival"
+        if rows.kind_of(problem, row["library"], row["algorithm"]) == "rival"
     ]
     return max(tried, default=np.nan)
 
@@ -128,24 +150,22 @@ def _winner(pair: tuple[rows.Row, float] | None) -> str:
 
 
 def picture(problem: str, axes: Any) -> None:
-    """Draw error against CPU seconds, a line for each ladder."""
-    ladders: dict[str, list[tuple[float, float]]] = {}
+    """Draw error against CPU seconds, a line for each ladder; our default is the thick one."""
+    ladders: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for row, verdict in rows.judged(problem):
-        ladders.setdefault(name_of(row).replace("`", ""), []).append((verdict.cpu_seconds, float(verdict.error[-1])))
-    colours = dict(zip((name for name in ladders if name != OWN), itertools.cycle(COLOURS)))
-    for name, points in ladders.items():
-        seconds, errors = zip(*sorted(points), strict=True)
-        own = name == OWN
+        place = (row["library"], row["algorithm"])
+        ladders.setdefault(place, []).append((verdict.cpu_seconds, float(verdict.error[-1])))
+    for (library, algorithm), points in ladders.items():
+        is_default = rows.kind_of(problem, library, algorithm) == "default"
         axes.plot(
-            seconds,
-            errors,
-            marker="o",
-            ms=7 if own else 4,
-            lw=2.5 if own else 1,
-            label=name,
-            zorder=3 if own else 2,
-            color=BLUE if own else colours[name],
-            ls="-" if name.startswith("ours") else "--",
+            *zip(*sorted(points), strict=True),
+            label=f"{library} {algorithm}",
+            color=COLOURS.get(algorithm, GREY),
+            marker=MARKERS.get(algorithm, "o"),
+            ls=STYLES[library],
+            ms=8 if is_default else 4,
+            lw=3 if is_default else 1,
+            zorder=3 if is_default else 2,
         )
     axes.axhline(rows.GOOD_ENOUGH, color="0.5", lw=0.8, zorder=1)
     axes.set(xscale="log", yscale="log", title=problem, xlabel="CPU seconds for the stream", ylabel="error, sds")

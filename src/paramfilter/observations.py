@@ -1,7 +1,8 @@
 """Observations from a table, with their inputs and their times: what `run` takes, and what results are labelled with.
 
 A table is anything narwhals reads (pandas, polars, pyarrow, ...) or a dict of columns. A column becomes an array of
-floats; what is null or NaN there is a missing value here. Times are kept as they are and never enter the numbers.
+floats; what is null or NaN there is a missing value here. Times are kept as they are, but for texts that are ISO dates
+and become dates; they never enter the numbers.
 
 >>> table = {"day": ["mon", "tue", "wed"], "level": [0.1, None, 0.3], "rain": [0.0, 2.0, 1.0]}
 >>> data = observations_from(table, y="level", inputs={"rain": "rain"}, time="day")
@@ -11,6 +12,7 @@ floats; what is null or NaN there is a missing value here. Times are kept as the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +28,10 @@ Columns = Any
 """A column's name; several names for a vector; or a dict (or other tree) of these."""
 
 
+DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?\s*$")
+"""A date, or a date and a time of day; without a time zone, which numpy does not keep."""
+
+
 @dataclass(frozen=True, eq=False)
 class Observations:
     """What was seen, and when.
@@ -33,7 +39,7 @@ class Observations:
     Attributes:
         ys: Observations with a leading time axis; NaN where missing.
         inputs: Inputs with the same leading axis, or None.
-        times: When each was made, as the table said it; None to count steps.
+        times: When each was made, as the table said it, ISO dates as dates; None to count steps.
     """
 
     ys: Observation
@@ -58,6 +64,7 @@ def observations_from(table: Any, y: Columns = None, inputs: Columns = None, tim
     if y is None:
         y = _only_column(columns, {*jax.tree.leaves(inputs), time})
     times = _column(columns, time) if time is not None else _index_of(table)
+    times = times if times is None else _as_dates(times)
     pick = lambda names: _numbers(columns, names)
     return Observations(pick(y), None if inputs is None else pick(inputs), times)
 
@@ -100,6 +107,16 @@ def _column(columns: Mapping[str, Any], name: str) -> np.ndarray:
     if name not in columns:
         raise DataError(f'the table has no column "{name}"; it has {list(columns)}.')
     return np.asarray(columns[name])
+
+
+def _as_dates(times: np.ndarray) -> np.ndarray:
+    """Read texts such as 2026-01-31 12:00 as dates, if all of them are; others stay as they are."""
+    if not all(isinstance(one, str) for one in times) or not all(DATE.match(one) for one in times):
+        return times
+    try:
+        return np.array([one.strip() for one in times], "datetime64[ns]")
+    except ValueError:
+        return times
 
 
 def _as_floats(name: str, column: np.ndarray) -> np.ndarray:

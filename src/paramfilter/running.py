@@ -111,7 +111,8 @@ def run(
     inputs = as_inputs(inputs, "ys", num_steps)
     pieces, start, num_turns = [], 0, FIRST_CHUNK
     # disable=None is tqdm's own word for "only on a terminal".
-    with tqdm(total=num_steps, unit="step", disable=None if progress is None else not progress) as bar:
+    with tqdm(total=num_steps, unit="step", smoothing=0, disable=None if progress is None else not progress) as bar:
+        bar.set_description_str("compiling")
         while start < num_steps:
             num_turns = min(num_turns, num_steps - start)
             chunk = jax.tree.map(lambda leaf, begin=start: _window(leaf, begin), (ys, inputs))
@@ -119,9 +120,14 @@ def run(
             state, records = filter.compiled(_run_chunk)(state, *chunk, jnp.int32(num_turns))
             pieces.append(jax.tree.map(lambda leaf, size=num_turns: np.asarray(leaf)[:size], records))
             elapsed = time.perf_counter() - began
+            is_first = start == 0
+            if is_first:  # compiling is over, and says nothing about the time that is left
+                bar.set_description_str("", refresh=False)
+                bar.start_t = bar.last_print_t = time.time()
+                bar.initial = num_turns
             start += num_turns
             bar.update(num_turns)
-            bar.set_postfix_str(f"ess={pieces[-1].info.ess[-1]:.0f}/{filter.num_particles}", refresh=False)
+            bar.set_postfix_str(f"ess={pieces[-1].info.ess[-1]:.0f}/{filter.num_particles}", refresh=is_first)
             num_turns = _next_turns(num_turns, elapsed)
     return state, join(*pieces)
 

@@ -223,6 +223,25 @@ def test_few_values_follow_the_data_beyond_the_outermost():
     assert np.median(ratios) > 0.7
 
 
+@pytest.mark.parametrize(
+    ("weights_are_exact", "spread", "is_fitted"), [(True, 0.2, True), (True, 0.8, False), (False, 0.2, False)]
+)
+def test_exact_weights_are_fitted_when_values_have_settled(weights_are_exact, spread, is_fitted):
+    """Weighed by a density at 0.1 as wide as they are, values make a law half way between. The prior's sd is 1."""
+    belief = RenewingKernel(weights_are_exact=weights_are_exact).bind(
+        pf.models.linear_gaussian(phi=dist.Normal(0.0, 1.0))
+    )
+    z = spread * jax.random.normal(jax.random.key(0), (200, 1))
+    center, sd = float(jnp.mean(z)), float(jnp.std(z))
+    log_weights = -0.5 * ((z[:, 0] - 0.1) / sd) ** 2
+    copies = z[jax.random.categorical(jax.random.key(1), log_weights, shape=(200,))]
+    shared = belief.witness(None, belief.start_shared(z), None, z, log_weights, 1)
+    shared, _ = belief.regroup(shared, jnp.zeros(200, bool), copies, jnp.zeros(200), jnp.ones(200, bool))
+    expected = (center + 0.1) / 2 if is_fitted else float(jnp.mean(copies))
+    assert abs((center + 0.1) / 2 - float(jnp.mean(copies))) > 0.01 * spread  # the two can be told apart
+    assert float(shared.posterior.mean[0]) == pytest.approx(expected, abs=1e-3 * spread)
+
+
 @pytest.mark.parametrize(("center", "is_told"), [(0.3, True), (0.8, False)])
 def test_a_posterior_far_out_in_the_prior_is_told(center, is_told):
     model = pf.models.linear_gaussian(phi=dist.Normal(center, 0.1))

@@ -148,6 +148,11 @@ def _fitted(
     return _Attempt(spread, solver @ prior, solver @ rows, is_sound), z[jnp.argmax(log_density)]
 
 
+def num_quadratic_terms(dimension: int) -> int:
+    """Return how many coefficients a quadratic has."""
+    return (dimension + 1) * (dimension + 2) // 2
+
+
 def quadratic_terms(points: Float[Array, "point param"]) -> Float[Array, "point coeff"]:
     """Return 1, s_i and s_i s_j of each point."""
     rows, columns = np.triu_indices(points.shape[1])
@@ -183,8 +188,7 @@ def lifted_cholesky(matrix: Float[Array, "param param"]) -> Float[Array, "param 
 @lru_cache(maxsize=32)
 def _points(dimension: int) -> np.ndarray:
     """Return fixed points in standard coordinates."""
-    num_coefficients = (dimension + 1) * (dimension + 2) // 2
-    return quasi_random_normals(POINTS_PER_COEFFICIENT * num_coefficients + 8, dimension)
+    return quasi_random_normals(POINTS_PER_COEFFICIENT * num_quadratic_terms(dimension) + 8, dimension)
 
 
 def _standard_normal(dimension: int) -> np.ndarray:

@@ -9,8 +9,10 @@ The kernel keeps mean and covariance of the copies. But copies know nothing beyo
 few and the data pull the posterior away from them, each round would end too soon and too narrow. The log weights know
 more. Values were spread much like a normal law when the last round began, and what the data have said since then is the
 weights' logarithm; a quadratic fitted to it (`weight_fit`) sees beyond the outermost value. If it finds the posterior
-much wider than the copies are, they are moved to have its mean and covariance. It is not used always, because values
-that are not quite normal, as draws of a skewed prior, make it wrong by some tenths of an sd, whatever their number.
+much wider than the copies are, or the values have settled, copies are moved to have its mean and covariance. It is not
+used always, because values that are not quite normal, as draws of a skewed prior, make it wrong by some tenths of an
+sd, whatever their number. It is used only where weights are exact, as a Kalman filter's: those of a particle filter are
+estimates, and their noise, now and then, makes a fit that is wildly wrong.
 
 When it lies: the shape of the posterior is that of a normal law, in unconstrained coordinates, but for what the weights
 of the present round say.
@@ -40,6 +42,10 @@ FAR_OUT = 2.75
 """Prior sds from the prior's mean beyond which values are said to be far out
 (docs/decisions/0029-banks-of-filters.md has the errors there)."""
 
+SETTLED = 0.5
+"""Of the prior's sd, by geometric average over the coordinates: below it values have settled, and forgotten the shape
+of the prior (docs/decisions/0029-banks-of-filters.md)."""
+
 
 @dataclass(frozen=True)
 class RenewingKernel(Belief):
@@ -49,16 +55,19 @@ class RenewingKernel(Belief):
 
     Args:
         discount: As in `ShrinkingKernel`; smaller, since values move so rarely.
+        weights_are_exact: Whether particles are weighed by a likelihood and not by an estimate of it.
     """
 
     discount: float = 0.85
+    weights_are_exact: bool = False
 
     def __post_init__(self):
         require_discount(self.discount, "0.85 is usual")
 
     def bind(self, model: StateSpaceModel) -> BoundBelief:
         """Fit any model."""
-        return _BoundRenewingKernel(model, f"RenewingKernel({self.discount})", kept_share(self.discount))
+        name = f"RenewingKernel({self.discount}{', exact weights' if self.weights_are_exact else ''})"
+        return _BoundRenewingKernel(model, name, kept_share(self.discount), self.weights_are_exact)
 
 
 def _most_wider(first: Spread, second: Spread) -> Float[Array, ""]:
@@ -83,6 +92,7 @@ class _BoundRenewingKernel(BoundPointMass):
     """A particle remembers whether it is to be renewed."""
 
     keep: float = 1.0
+    weights_are_exact: bool = False
 
     @property
     def needs_fresh_copies(self):
@@ -100,8 +110,10 @@ class _BoundRenewingKernel(BoundPointMass):
         # If none is fresh, the spread of all will do: nobody asks for it.
         counted = is_fresh | ~jnp.any(is_fresh)
         copies = self._spread(z, jnp.where(counted, log_weights, -jnp.inf))
-        before = (shared.z, shared.log_weights, counted, copies)
-        posterior = rarely(jnp.any(is_fresh), self._posterior, before, copies)
+        posterior = copies
+        if self.weights_are_exact:
+            before = (shared.z, shared.log_weights, counted, copies)
+            posterior = rarely(jnp.any(is_fresh), self._posterior, before, copies)
         return replace(shared, copies=copies, posterior=posterior), is_fresh
 
     def witness(self, key, shared, data, z, log_weights, time):
@@ -123,8 +135,13 @@ class _BoundRenewingKernel(BoundPointMass):
         z, log_weights, counted, copies = before
         spread = self._spread(z, jnp.where(counted, jnp.zeros_like(log_weights), -jnp.inf))
         fitted, is_sound = posterior_of_weights(spread, z, jnp.where(counted, log_weights, -jnp.inf))
-        is_wanted = is_sound & (_most_wider(fitted, copies) > WIDER)
+        is_wanted = is_sound & (self._is_settled(spread) | (_most_wider(fitted, copies) > WIDER))
         return jax.tree.map(lambda new, old: jnp.where(is_wanted, new, old), fitted, copies)
+
+    def _is_settled(self, spread: Spread) -> Bool[Array, ""]:
+        sd = jnp.sqrt(jnp.diag(spread.covariance))
+        typical = jnp.exp(jnp.mean(jnp.log(sd / jnp.asarray(self.model.parameters.prior_sd, sd.dtype))))
+        return typical < SETTLED
 
     def _is_far_out(self, shared: _Round) -> Bool[Array, ""]:
         parameters = self.model.parameters

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from paramfilter.beliefs.quadratic_fit import LEAST_CURVATURE, bend_of, quadratic_terms
+from paramfilter.beliefs.quadratic_fit import LEAST_CURVATURE, bend_of, num_quadratic_terms, quadratic_terms
 from paramfilter.beliefs.spread import Spread
 
 LARGEST_MISFIT = 0.3
@@ -47,8 +47,7 @@ def posterior_of_weights(
     [2.0, 0.5]
     """
     num_values, dimension = z.shape
-    num_coefficients = (dimension + 1) * (dimension + 2) // 2
-    fewest, most = (each * num_coefficients for each in VALUES_PER_COEFFICIENT)
+    fewest, most = (each * num_quadratic_terms(dimension) for each in VALUES_PER_COEFFICIENT)
     if not fewest <= num_values <= most:
         return spread, jnp.bool_(False)
     is_known = jnp.isfinite(log_weights)

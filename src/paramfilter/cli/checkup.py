@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import time
 from typing import Any
@@ -23,6 +24,9 @@ EXTRAS = (
     *("lmdb", "nats-py", "confluent-kafka", "starlette", "uvicorn"),
 )
 
+THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""What OpenBLAS looks at, to which JAX hands small matrices on CPUs."""
+
 CANARY_DIMENSIONS = (3, 5)
 """Where a wrong compiler was wrong; the tests try all."""
 
@@ -41,6 +45,18 @@ def versions() -> dict[str, str]:
 def devices() -> list[str]:
     """Return what JAX computes on."""
     return [f"{device.platform}:{device.id} {device.device_kind}" for device in jax.devices()]
+
+
+def threads() -> str:
+    """Say how many threads small matrices take: one is best, and all is what happens unless it is asked for."""
+    limits = {name: os.environ[name] for name in THREAD_LIMITS if name in os.environ}
+    if "1" in limits.values():
+        return "small matrices in one thread"
+    number = next(iter(limits.values()), f"all {os.cpu_count()}")
+    return (
+        f"small matrices may take {number} threads, which wait for each other. Start with {THREAD_LIMITS[0]}=1 if a "
+        "model has vectors or several parameters"
+    )
 
 
 def wrong_kernels() -> list[str]:

@@ -35,7 +35,7 @@ app = typer.Typer(
 Model = Annotated[str, typer.Argument(help="A built-in model, or module:object.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
 Seed = Annotated[int, typer.Option(help="Of the random key.")]
-Particles = Annotated[int, typer.Option(min=2, help="How many.")]
+Particles = Annotated[int | None, typer.Option(min=2, help="How many; unless given, a number that suits the filter.")]
 FilterName = Annotated[str, typer.Option("--filter", help=f"One of {', '.join(FILTERS)}.")]
 Values = Annotated[list[str] | None, typer.Option(help="name=value, or name=1,2,3; again for more.")]
 
@@ -47,8 +47,8 @@ def run(
     y: Annotated[list[str] | None, typer.Option(help="Column of the observation; again for more.")] = None,
     inputs: Annotated[list[str] | None, typer.Option(help="Column of an input, or name=column.")] = None,
     time: Annotated[str | None, typer.Option(help="Column of times, kept as labels.")] = None,
-    particles: Particles = 500,
-    filter: FilterName = "extended_parameter",
+    particles: Particles = None,
+    filter: FilterName = "auto",
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Write the result here: .nc or .zarr.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the parameters here: .png, .pdf or .svg.")] = None,
@@ -134,10 +134,12 @@ def doctor(as_json: AsJson = False) -> None:
     """Check this machine: versions, devices, and whether the compiler computes what it should."""
     wrong = checkup.wrong_kernels()
     if as_json:
-        print_json({"versions": checkup.versions(), "devices": checkup.devices(), "wrong": wrong})
+        about = {"versions": checkup.versions(), "devices": checkup.devices(), "threads": checkup.threads()}
+        print_json(about | {"wrong": wrong})
     else:
         console.print(table_of({name: {"version": one} for name, one in checkup.versions().items()}, first="package"))
         console.print(f"\ndevices: {', '.join(checkup.devices())}")
+        console.print(f"threads: {checkup.threads()}")
         console.print(
             "compiler: all kernels agree with numpy" if not wrong else "\n".join(["compiler is wrong:", *wrong])
         )
@@ -147,20 +149,21 @@ def doctor(as_json: AsJson = False) -> None:
 @app.command()
 def bench(
     model: Model = "sin",
-    particles: Particles = 1000,
+    particles: Particles = None,
     steps: Annotated[int, typer.Option(min=10, help="Length of the series.")] = 500,
     series: Annotated[int, typer.Option(min=1, help="Filters in the fleet.")] = 64,
-    filter: FilterName = "extended_parameter",
+    filter: FilterName = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Measure compiling, stepping and a small fleet on this machine."""
     found = model_named(model)
     _, ys, inputs = found.simulated(0, {}, steps)
-    figures = checkup.speed_of(make_filter(found.model, filter, particles), ys, inputs, series)
+    measured = make_filter(found.model, filter, particles)
+    figures = checkup.speed_of(measured, ys, inputs, series)
     if as_json:
         print_json(figures)
     else:
-        title = f"{found.model.name}, {particles} particles"
+        title = f"{found.model.name}, {measured.num_particles} particles"
         console.print(table_of({name: {"": figure} for name, figure in figures.items()}, title))
 
 

@@ -19,7 +19,7 @@ from paramfilter.cli.printing import aside, choices_aside, console, print_json, 
 from paramfilter.cli.rows import STANDARD_INPUT, Row, columns_of_rows, rows_of
 from paramfilter.diagnostics import explain
 from paramfilter.errors import DataError, ModelError
-from paramfilter.filters import PRESETS, FilterState, ParticleFilter, StepInfo
+from paramfilter.filters import PRESETS, USUAL_PARTICLES, FilterState, ParticleFilter, StepInfo
 from paramfilter.model import StateSpaceModel
 from paramfilter.observations import Observations
 from paramfilter.results import save_result, to_datatree
@@ -37,7 +37,7 @@ class Settings:
 
     Attributes:
         filter: Name of the preset.
-        num_particles: N.
+        num_particles: N; None for what suits the filter.
         source: A file, or - for standard input.
         y: Columns of the observation.
         inputs: Columns of the inputs.
@@ -50,7 +50,7 @@ class Settings:
     """
 
     filter: str
-    num_particles: int
+    num_particles: int | None
     source: str
     y: tuple[str, ...]
     inputs: tuple[str, ...]
@@ -62,11 +62,13 @@ class Settings:
     as_json: bool
 
 
-def make_filter(model: StateSpaceModel, name: str, num_particles: int) -> ParticleFilter:
-    """Make a filter by the name of its preset, such as `extended_parameter` or `storvik`."""
+def make_filter(model: StateSpaceModel, name: str, num_particles: int | None) -> ParticleFilter:
+    """Make a filter by the name of its preset, such as `auto` or `storvik`."""
     if name not in FILTERS:
         raise ModelError(f"there is no filter {name!r}; choose one of {', '.join(FILTERS)}.")
     with choices_aside():
+        if num_particles is None and name != "auto":
+            num_particles = USUAL_PARTICLES
         return FILTERS[name](model, num_particles)
 
 

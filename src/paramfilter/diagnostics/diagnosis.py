@@ -116,7 +116,7 @@ def examine(record: Record) -> Diagnosis:
     """Look at a record, of a run or of a saved result."""
     made_by, info = json.loads(record.made_by), record.info
     num_particles, num_islands = made_by["particles"], made_by["islands"]
-    islands = "" if num_islands == 1 else f" in {num_islands} islands"
+    islands = " in one island (so W03 is not judged)" if num_islands == 1 else f" in {num_islands} islands"
     heading = f"{made_by['model']}: {len(info.ess)} steps, {num_particles} particles{islands}, {made_by['belief']}"
     checks = (
         _check_weights(info, num_particles),
@@ -126,7 +126,7 @@ def examine(record: Record) -> Diagnosis:
     )
     flagged = tuple(_check_flags(info, record.outcome))
     found = tuple(sorted((f for f in (*checks, *flagged) if f is not None), key=lambda f: f.code.code))
-    return Diagnosis(heading, len(codes.CODES), found)
+    return Diagnosis(heading, len(codes.CODES) - (num_islands == 1), found)
 
 
 def _check_weights(info: StepInfo, num_particles: int) -> Finding | None:

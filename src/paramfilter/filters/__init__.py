@@ -1,5 +1,6 @@
 """The loop, its state, the posterior, and the named algorithms."""
 
+from paramfilter.filters.choosing import USUAL_PARTICLES, choose_algorithm, choose_belief
 from paramfilter.filters.fingerprint import first_difference
 from paramfilter.filters.loop import keep_where
 from paramfilter.filters.outliers import SkipOutliers
@@ -8,7 +9,7 @@ from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments
 from paramfilter.filters.presets import (
     PRESETS,
     assumed_parameter_filter,
-    choose_belief,
+    auto_filter,
     extended_parameter_filter,
     kalman_bank_filter,
     liu_west_filter,
@@ -26,7 +27,10 @@ __all__ = [
     "Posterior",
     "SkipOutliers",
     "StepInfo",
+    "USUAL_PARTICLES",
     "assumed_parameter_filter",
+    "auto_filter",
+    "choose_algorithm",
     "choose_belief",
     "draw_joint",
     "extended_parameter_filter",

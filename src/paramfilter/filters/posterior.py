@@ -43,18 +43,23 @@ class Posterior:
 
     def mean(self) -> dict[str, Array]:
         """Return the posterior means."""
-        return self.filter.compiled(mixture_moments)(self.state).mean
+        return self._in_order(self.filter.compiled(mixture_moments)(self.state).mean)
 
     def sd(self) -> dict[str, Array]:
         """Return the posterior standard deviations."""
-        return jax.tree.map(jnp.sqrt, self.filter.compiled(mixture_moments)(self.state).variance)
+        variance = self.filter.compiled(mixture_moments)(self.state).variance
+        return self._in_order({name: jnp.sqrt(values) for name, values in variance.items()})
 
     def quantile(self, q: float | Sequence[float]) -> dict[str, Array]:
         """Return quantiles; a sequence of levels gives a leading axis. Based on draws with a fixed key."""
         levels = _levels(q)
         # The keys of steps are folded in by time, so the largest number there is stays free.
         draws = self.sample(jax.random.fold_in(self.state.key, np.uint32(2**32 - 1)), NUM_QUANTILE_DRAWS)
-        return {name: jnp.quantile(values, levels, axis=0) for name, values in draws.items()}
+        return self._in_order({name: jnp.quantile(values, levels, axis=0) for name, values in draws.items()})
+
+    def _in_order(self, values: dict[str, Array]) -> dict[str, Array]:
+        """Put names in the order of the prior: what JAX returns is in that of the alphabet."""
+        return {name: values[name] for name in self.filter.model.parameters.names}
 
     def sample(self, key: KeyArray, num_draws: int) -> dict[str, Array]:
         """Draw thetas: particles are chosen systematically by weight, and each draws from its belief."""

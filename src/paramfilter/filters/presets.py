@@ -5,38 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypedDict, Unpack
 
-import jax.numpy as jnp
-
 from paramfilter.beliefs import (
     Belief,
     Chebyshev,
     Conjugate,
-    CrossInterpolation,
     Jitter,
     MomentMatched,
     PointMass,
     RenewingKernel,
     ShrinkingKernel,
 )
-from paramfilter.errors import ProposalError
+from paramfilter.filters.choosing import choose_algorithm, choose_belief, choose_member, choose_proposal
 from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.particle_filter import ParticleFilter, require_model_and_size
 from paramfilter.model import StateSpaceModel
 from paramfilter.proposals import (
     Bootstrap,
     CrowdMove,
-    GaussianProduct,
-    Guided,
     KalmanMove,
-    LookAhead,
     Proposal,
     crowd_of,
     has_jumps,
     with_kalman_filter,
 )
 from paramfilter.resampling import Resampling, Systematic, WhenEssBelow
-from paramfilter.separability.analyse import advice_for
-from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior
 
 DEFAULT_ISLANDS = 4
 FEWEST_ON_AN_ISLAND = 100
@@ -60,6 +52,28 @@ class Options(OtherOptions, total=False):
     """The same with the resampling, for presets that have no opinion on it."""
 
     resampling: Resampling
+
+
+def auto_filter(
+    model: StateSpaceModel, num_particles: int | None = None, **options: Unpack[OtherOptions]
+) -> ParticleFilter:
+    """Make the filter that suits a model, and print which one it is and why: where to begin.
+
+    - A bank of Kalman filters, if the model is linear and Gaussian once theta is known.
+    - The extended parameter filter, for one parameter, and for states that jump or are whole numbers.
+    - A bank of small particle filters for all others.
+
+    Histories, forecasts and posteriors are of the model's own state and parameters with each of them.
+
+    Args:
+        model: The model.
+        num_particles: N; None for a number that grows with the number of parameters.
+        options: Of the loop: `num_islands`, `outliers` and `num_ancestors`, as in `ParticleFilter`.
+    """
+    choice = choose_algorithm(model)
+    size = choice.num_particles if num_particles is None else num_particles
+    print(f"{model.name}: {choice.name}(model, {size}) ({choice.reason})")
+    return PRESETS[choice.name](model, size, **options)
 
 
 def sir_filter(
@@ -136,7 +150,7 @@ def kalman_bank_filter(
         options: Of the loop: `num_islands`, `outliers` and `num_ancestors`, as in `ParticleFilter`.
     """
     num_particles = require_model_and_size(model, num_particles)
-    bank, belief = with_kalman_filter(model), RenewingKernel(discount)
+    bank, belief = with_kalman_filter(model), RenewingKernel(discount, weights_are_exact=True)
     return ParticleFilter(bank, num_particles, belief, KalmanMove(), resampling, **options)
 
 
@@ -166,18 +180,9 @@ def particle_bank_filter(
         options: Of the loop, as in `kalman_bank_filter`.
     """
     num_particles = require_model_and_size(model, num_particles)
-    member, usual_size = _member_of_crowd(model)
+    member, usual_size = choose_member(model)
     bank, belief = crowd_of(model, usual_size if num_states is None else num_states), RenewingKernel(discount)
     return ParticleFilter(bank, num_particles, belief, CrowdMove(member), resampling, **options)
-
-
-def _member_of_crowd(model: StateSpaceModel) -> tuple[Proposal, int]:
-    """Return how a member moves, and how many make a crowd."""
-    try:
-        is_exact = isinstance(Guided().bind(model), GaussianProduct)
-    except ProposalError:
-        is_exact = False
-    return (Guided(), 30) if is_exact else (Bootstrap(), 100)
 
 
 def storvik_filter(
@@ -256,6 +261,7 @@ def assumed_parameter_filter(
 PRESETS: dict[str, Callable[..., ParticleFilter]] = {
     preset.__name__: preset
     for preset in (
+        auto_filter,
         extended_parameter_filter,
         kalman_bank_filter,
         particle_bank_filter,
@@ -267,31 +273,3 @@ PRESETS: dict[str, Callable[..., ParticleFilter]] = {
     )
 }
 """By name, for those who take a name from a command line or a file."""
-
-
-def choose_belief(model: StateSpaceModel) -> tuple[Belief, str]:
-    """Return the belief that suits a model (see `separability.advice_for`), and why."""
-    advice = advice_for(model)
-    if advice.num_values is None:
-        return Conjugate(), "the model is conjugate, so this is exact"
-    error = f"error {advice.error_per_datum:.0e} nats a datum over the prior's bulk"
-    if advice.belief == "Chebyshev":
-        return Chebyshev(advice.num_values), f"interpolation {error}"
-    exact_rank = cross_of_prior(model).exact_rank
-    if exact_rank is not None:
-        return CrossInterpolation(), f"exactly separable with {exact_rank} numbers"
-    reason = f"{advice.num_values} pivots, {error}"
-    if jnp.result_type(float) == jnp.float32 and model.parameters.dimension > FEW_PARAMETERS:
-        reason += "; float32 is too coarse for it, call jax.config.update('jax_enable_x64', True) first"
-    return CrossInterpolation(), reason
-
-
-def choose_proposal(model: StateSpaceModel) -> tuple[Proposal, str]:
-    """Return the proposal that suits a model, and why: the best look at the next observation that it allows."""
-    try:
-        bound = Guided().bind(model)
-    except ProposalError as error:
-        return Bootstrap(), str(error)
-    if isinstance(bound, GaussianProduct):
-        return LookAhead(Guided()), "exact: Gaussian, and observed linearly"
-    return LookAhead(Guided()), "approximate: fitted to transition times observation"

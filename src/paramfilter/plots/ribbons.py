@@ -18,6 +18,10 @@ INNER = 0.5
 """Level of the darker ribbon inside."""
 
 
+SMALLEST_SHARE = 0.25
+"""Of the picture's height that a state has beside its data; else they get a scale of their own."""
+
+
 @picture
 def parameters(results: Results, asked: Asked) -> Any:
     """Draw mean and interval of each parameter after each observation.
@@ -49,8 +53,8 @@ def state(results: Results, asked: Asked) -> Any:
     """Draw mean and interval of each component of the state.
 
     Data are drawn behind a state that they have the shape of: an array behind an array, component by component, or a
-    part of y behind the part of x that has its name. They keep their own scale, so where the state is not what is
-    observed (a volatility, say) they may lie far from it; a result made without data shows the state alone.
+    part of y behind the part of x that has its name. Where the state is not what is observed (a volatility, the
+    logarithm of a rate) and data lie far from it, they have a scale of their own on the right.
 
     Args:
         results: One result, or a dict of results.
@@ -63,7 +67,7 @@ def state(results: Results, asked: Asked) -> Any:
     figure, axes = panels(len(parts), 2.2, sharex=True)
     first = next(iter(trees.values()))
     for axis, one in zip(axes, parts, strict=True):
-        _data(axis, first, one)
+        _data(axis, first, one, asked.level)
         for legend, tree, colour in coloured(trees):
             said = legend or f"state, {INNER:.0%} and {asked.level:.0%}"
             _ribbon(axis, over_time(tree, "filtered_state", one), asked.level, colour, said)
@@ -97,7 +101,7 @@ def _frame(axis: Any, ends: list[float]) -> None:
         axis.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
 
 
-def _data(axis: Any, tree: Any, one: Component) -> None:
+def _data(axis: Any, tree: Any, one: Component, level: float) -> None:
     """Show the observations behind a state that they have the shape of."""
     if "observed_data" not in tree.children:
         return
@@ -105,7 +109,29 @@ def _data(axis: Any, tree: Any, one: Component) -> None:
     name = "y" if list(seen) == ["y"] and list(states) == ["x"] else one.name
     if name in seen and seen[name].shape[1:] == states[one.name].shape[2:]:
         values, times = np.asarray(seen[name], float)[:, *one.place], seen[name]["time"].to_numpy()
-        axis.plot(times, values, ".", color=QUIET, markersize=3, label="data", rasterized=True)
+        look = {"color": QUIET, "markersize": 3, "linestyle": "", "marker": "."}
+        if _is_near(values, over_time(tree, "filtered_state", one), level):
+            axis.plot(times, values, **look, label="data", rasterized=True)
+            return
+        own = axis.twinx()
+        own.plot(times, values, **look, rasterized=True)
+        own.tick_params(axis="y", colors=QUIET)
+        own.spines["right"].set(visible=True, color=QUIET)
+        own.set_zorder(axis.get_zorder() - 1)
+        axis.patch.set_visible(False)
+        axis.plot([], [], **look, label="data (right)")
+
+
+def _is_near(values: np.ndarray, found: tuple[Any, np.ndarray, np.ndarray], level: float) -> bool:
+    """Tell whether a state can still be read beside its data on one scale."""
+    if not np.any(np.isfinite(values)):
+        return True
+    variable, mean, sd = found
+    low, high = band(mean, sd, level, **bounds_of(variable))
+    state = np.nanquantile(low, 0.02), np.nanquantile(high, 0.98)
+    data = np.nanquantile(values, 0.02), np.nanquantile(values, 0.98)
+    both = max(state[1], data[1]) - min(state[0], data[0])
+    return bool(state[1] - state[0] >= SMALLEST_SHARE * both)
 
 
 def _true_path(axis: Any, variable: Any, values: Any, one: Component) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 from paramfilter.extras import extra
 
 EXTRA = "plots"
+MOST_LABELS = 6
+"""Of times that are texts."""
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, YELLOW = (
     "#0072B2",
@@ -95,6 +97,7 @@ def picture(draw: Callable[[Any, Asked], Any]):
         matplotlib, pyplot = extra("matplotlib", EXTRA), extra("matplotlib.pyplot", EXTRA)
         with matplotlib.rc_context(LOOK):
             figure = draw(results, asked_for(names, truth, level))
+            _few_ticks(figure)
             if title is not None:
                 figure.suptitle(title, x=0.01, ha="left", fontsize=12)
         # A notebook shows what is returned, and a file needs no window; an open figure would be shown twice, or leak.
@@ -108,6 +111,14 @@ def picture(draw: Callable[[Any, Asked], Any]):
     for part in ("__module__", "__name__", "__qualname__", "__doc__"):
         setattr(drawn, part, getattr(draw, part))
     return drawn
+
+
+def _few_ticks(figure: Any) -> None:
+    """Label a few of the times only, where they are texts: each of them would have a tick of its own."""
+    ticker, category = extra("matplotlib.ticker", EXTRA), extra("matplotlib.category", EXTRA)
+    for axes in figure.axes:
+        if isinstance(axes.xaxis.get_major_locator(), category.StrCategoryLocator):
+            axes.xaxis.set_major_locator(ticker.MaxNLocator(MOST_LABELS, integer=True))
 
 
 def coloured(trees: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:

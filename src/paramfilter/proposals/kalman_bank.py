@@ -8,6 +8,7 @@ all that is random is theta. It is for models that are linear and Gaussian given
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -74,6 +75,7 @@ class KalmanModel(StateSpaceModel):
         return self.linear
 
 
+@lru_cache(maxsize=64)  # models are compared by identity; whoever chooses a filter asks first, and makes it then
 def with_kalman_filter(model: StateSpaceModel) -> KalmanModel:
     """Make the model in which a state is a mean and a covariance, or raise `ModelError` saying where it bends."""
     shapes = probe(model)

@@ -18,7 +18,7 @@ island draws are independent given the particles, so they say nothing about how 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -81,11 +81,19 @@ def to_datatree(
         ahead = {"ahead": np.arange(1, 1 + jax.tree.leaves(forecast.y)[0].shape[1])}
         drawn = jax.tree.map(lambda leaf: leaf[None], _of_observation(forecast.y) | _of_state(forecast.x))
         groups["predictions"] = _dataset(drawn, ("chain", "draw", "ahead"), ahead)
+    for name in ("posterior", "prior", "particles", "filtered"):
+        groups[name] = _in_order(groups[name], filter.model.prior)
     tree = xarray.DataTree.from_dict(groups)
     tree.attrs = _attributes(state)
     for name in ("posterior", "prior"):
         tree[name].attrs = {"inference_library": "paramfilter", "sample_dims": ["chain", "draw"]}
     return tree
+
+
+def _in_order(dataset: Any, names: Iterable[str]) -> Any:
+    """Put variables of these names first, in their order: what JAX returns is in that of the alphabet."""
+    first = [name for name in names if name in dataset]
+    return dataset[[*first, *(name for name in dataset.data_vars if name not in first)]]
 
 
 def named(tree: Any, root: str) -> dict[str, Any]:
