@@ -117,7 +117,7 @@ def dearest_rival(problem: str) -> float:
 def one_more() -> str:
     """Return what one more observation costs, in Markdown."""
     lines = [
-        "| problem | t | algorithm | size | CPU s for one more | mean from t/2 to t |",
+        "| problem | t | algorithm | size | CPU s for one more | mean, t/2 to t |",
         "|---|---|---|---|---|---|",
     ]
     for row in _kept("one_more"):
