@@ -168,6 +168,13 @@ MUTANTS = (
         ("filters/test_banks.py::test_few_values_follow_the_data_beyond_the_outermost",),
     ),
     Mutant(
+        "values that were made even stay so",
+        "beliefs/two_piece.py",
+        "return self.centre + (z - self.centre) * self._side(z)",
+        "return z",
+        ("beliefs/test_two_piece.py::test_ten_renewals_leave_a_skewed_law_skewed",),
+    ),
+    Mutant(
         "forecasts of a bank begin at the mean of the state",
         "proposals/kalman_bank.py",
         'drawn = jax.random.multivariate_normal(key, x["mean"], x["covariance"], method="svd")',

@@ -5,17 +5,22 @@ where they were, by Liu and West's kernel; between two resamplings, which come e
 settles, values stand still. Where a particle knows its state well given theta (`proposals.kalman_bank`,
 `proposals.crowd`) this works for any number of parameters.
 
-The kernel keeps mean and covariance of the copies. But copies know nothing beyond the outermost value: where values are
-few and the data pull the posterior away from them, each round would end too soon and too narrow. The log weights know
-more. Values were spread much like a normal law when the last round began, and what the data have said since then is the
+The kernel keeps mean and covariance of the copies. What else it does depends on their weights.
+
+Weights that are exact, as a Kalman filter's, know more than the copies. These see nothing beyond the outermost value:
+where values are few and the data pull the posterior away from them, each round would end too soon and too narrow. But
+values were spread much like a normal law when the last round began, and what the data have said since then is the
 weights' logarithm; a quadratic fitted to it (`weight_fit`) sees beyond the outermost value. If it finds the posterior
 much wider than the copies are, or the values have settled, copies are moved to have its mean and covariance. It is not
 used always, because values that are not quite normal, as draws of a skewed prior, make it wrong by some tenths of an
-sd, whatever their number. It is used only where weights are exact, as a Kalman filter's: those of a particle filter are
-estimates, and their noise, now and then, makes a fit that is wildly wrong.
+sd, whatever their number.
 
-When it lies: the shape of the posterior is that of a normal law, in unconstrained coordinates, but for what the weights
-of the present round say.
+Weights that are estimates, as a particle filter's, are too noisy for that: now and then a fit is wildly wrong. Copies
+keep their mean and covariance, and the kernel works where both sides of their median are equally long (`two_piece`), so
+that a skewed law stays skewed.
+
+When it lies: the shape of the posterior is that of a normal law, in unconstrained coordinates and but for a long side,
+save for what the weights of the present round say.
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ from paramfilter.beliefs.base import Belief, BoundBelief, Draw, no_outcome
 from paramfilter.beliefs.moved_points import kept_share, require_discount
 from paramfilter.beliefs.point_mass import BoundPointMass
 from paramfilter.beliefs.spread import MIN_SPREAD, Spread, spread_of
+from paramfilter.beliefs.two_piece import TwoPiece, two_piece_of
 from paramfilter.beliefs.weight_fit import posterior_of_weights
 from paramfilter.model import StateSpaceModel
 from paramfilter.outcome import Outcome
@@ -79,10 +85,14 @@ def _most_wider(first: Spread, second: Spread) -> Float[Array, ""]:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Round:
-    """What the values were and weighed after the last datum; where their copies are, and where they should be."""
+    """What the values were and weighed after the last datum; where their copies are, and where they should be.
+
+    Both spreads are of values whose sides the shape has made equally long.
+    """
 
     z: Float[Array, "particle param"]
     log_weights: Float[Array, " particle"]
+    shape: TwoPiece
     copies: Spread
     posterior: Spread
 
@@ -104,16 +114,20 @@ class _BoundRenewingKernel(BoundPointMass):
     def start_shared(self, z):
         even = jnp.zeros(len(z), z.dtype)
         spread = self._spread(z, even)
-        return _Round(z, even, spread, spread)
+        return _Round(z, even, TwoPiece.even(z[0]), spread, spread)
 
     def regroup(self, shared, statistics, z, log_weights, is_fresh):
         # If none is fresh, the spread of all will do: nobody asks for it.
         counted = is_fresh | ~jnp.any(is_fresh)
+        log_weights_before = jnp.where(counted, shared.log_weights, -jnp.inf)
+        if not self.weights_are_exact:
+            before = (shared.z, log_weights_before)
+            shape = rarely(jnp.any(is_fresh), lambda before: two_piece_of(*before), before, shared.shape)
+            copies = self._spread(shape.evened(z), jnp.where(counted, log_weights, -jnp.inf))
+            return replace(shared, shape=shape, copies=copies, posterior=copies), is_fresh
         copies = self._spread(z, jnp.where(counted, log_weights, -jnp.inf))
-        posterior = copies
-        if self.weights_are_exact:
-            before = (shared.z, shared.log_weights, counted, copies)
-            posterior = rarely(jnp.any(is_fresh), self._posterior, before, copies)
+        before = (shared.z, log_weights_before, counted, copies)
+        posterior = rarely(jnp.any(is_fresh), self._posterior, before, copies)
         return replace(shared, copies=copies, posterior=posterior), is_fresh
 
     def witness(self, key, shared, data, z, log_weights, time):
@@ -124,8 +138,9 @@ class _BoundRenewingKernel(BoundPointMass):
 
     def draw(self, key, shared, statistic, previous):
         noise = jax.random.normal(key, previous.shape, previous.dtype)
-        standard = self.keep * shared.copies.to_standard(previous) + (1 - self.keep**2) ** 0.5 * noise
-        z = jnp.where(statistic, shared.posterior.from_standard(standard), previous)
+        now = shared.copies.to_standard(shared.shape.evened(previous))
+        moved = shared.posterior.from_standard(self.keep * now + (1 - self.keep**2) ** 0.5 * noise)
+        z = jnp.where(statistic, shared.shape.uneven(moved), previous)
         return Draw(z, jnp.where(statistic & self._is_far_out(shared), Outcome.VALUES_FAR_OUT, no_outcome()))
 
     def _spread(self, z: Float[Array, "particle param"], log_weights: Float[Array, " particle"]) -> Spread:
@@ -134,7 +149,7 @@ class _BoundRenewingKernel(BoundPointMass):
     def _posterior(self, before: tuple) -> Spread:
         z, log_weights, counted, copies = before
         spread = self._spread(z, jnp.where(counted, jnp.zeros_like(log_weights), -jnp.inf))
-        fitted, is_sound = posterior_of_weights(spread, z, jnp.where(counted, log_weights, -jnp.inf))
+        fitted, is_sound = posterior_of_weights(spread, z, log_weights)
         is_wanted = is_sound & (self._is_settled(spread) | (_most_wider(fitted, copies) > WIDER))
         return jax.tree.map(lambda new, old: jnp.where(is_wanted, new, old), fitted, copies)
 
