@@ -122,7 +122,7 @@ def one_more() -> str:
     ]
     for row in _kept("one_more"):
         cost = "not done in time" if "failed" in row else f"{row['cpu_seconds']:.2g}"
-        average = "begins anew" if row["anew"] else f"{row.get('cpu_seconds_on_average', np.nan):.2g}"
+        average = "begins anew" if row["anew"] else _number(row.get("cpu_seconds_on_average", np.nan))
         lines.append(f"| `{row['problem']}` | {row['t']:,} | {name_of(row)} | {_size(row)} | {cost} | {average} |")
     return "\n".join(lines)
 
