@@ -81,7 +81,9 @@ def seconds_of(problem: str, ladder: Ladder, size: dict[str, int], ys: np.ndarra
     task = task_of(problem, ys[: times[-1]], times, ladder.algorithm, size, seed=0, repeats=repeats)
     try:
         found = answer(ladder.library, task, seconds=MOST_SECONDS)
-    except (RuntimeError, subprocess.TimeoutExpired) as failure:
+    except subprocess.TimeoutExpired:
+        return {"failed": f"not done after {MOST_SECONDS:.0f} seconds of wall time"}
+    except RuntimeError as failure:
         return {"failed": str(failure)[-300:]}
     *_, on_the_way, at_the_end = [0.0, *found["cpu_seconds_of_times"]]
     if anew:

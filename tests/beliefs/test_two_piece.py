@@ -15,7 +15,7 @@ from paramfilter.beliefs.two_piece import MOST_UNEVEN, SIDE, TwoPiece, two_piece
 
 @given(st.floats(-3, 3), st.floats(0.21, 4.9), st.floats(-10, 10))
 def test_the_way_back_is_the_way_back(centre, above, z):
-    shape = TwoPiece(jnp.array([centre]), jnp.array([1 / above]), jnp.array([above]))
+    shape = TwoPiece(jnp.array([centre]), jnp.array([above]))
     assert float(shape.uneven(shape.evened(jnp.array([z])))[0]) == pytest.approx(z, abs=1e-5)
 
 

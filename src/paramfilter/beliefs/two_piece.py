@@ -26,16 +26,20 @@ MOST_UNEVEN = 5.0
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class TwoPiece:
-    """The median of each coordinate, and the lengths of its sides relative to their geometric mean."""
+    """The median of each coordinate, and the length of its upper side relative to the geometric mean of both."""
 
     centre: Float[Array, " param"]
-    below: Float[Array, " param"]
     above: Float[Array, " param"]
+
+    @property
+    def below(self) -> Float[Array, " param"]:
+        """The length of the lower side."""
+        return 1 / self.above
 
     @classmethod
     def even(cls, like: Float[Array, " param"]) -> TwoPiece:
         """Return the shape whose map changes nothing."""
-        return cls(jnp.zeros_like(like), jnp.ones_like(like), jnp.ones_like(like))
+        return cls(jnp.zeros_like(like), jnp.ones_like(like))
 
     def evened(self, z: Float[Array, "*other param"]) -> Float[Array, "*other param"]:
         """Map values to where both sides are equally long."""
@@ -69,5 +73,4 @@ def two_piece_of(z: Float[Array, "particle param"], log_weights: Float[Array, " 
     low, centre, high = jax.vmap(quantiles, in_axes=1, out_axes=1)(z)
     tiny = jnp.finfo(z.dtype).tiny
     ratio = jnp.sqrt(jnp.maximum(high - centre, tiny) / jnp.maximum(centre - low, tiny))
-    above = jnp.clip(ratio, 1 / MOST_UNEVEN, MOST_UNEVEN)
-    return TwoPiece(centre, 1 / above, above)
+    return TwoPiece(centre, jnp.clip(ratio, 1 / MOST_UNEVEN, MOST_UNEVEN))
