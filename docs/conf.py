@@ -21,6 +21,7 @@ version = release
 
 extensions = [
     "markdown_docstrings",
+    "stored",
     "warning_pages",
     "myst_nb",
     "sphinx.ext.autodoc",

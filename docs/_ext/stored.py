@@ -1,0 +1,67 @@
+"""Blocks that show stored results: Sphinx runs them while it reads a page, so the page needs no kernel.
+
+The body of a `stored` block is Python, which the page does not show. The block shows the value of its last line: a
+string is parsed as Markdown, a Matplotlib figure becomes a picture with the block's `alt` text. All blocks of a page
+share one namespace, which starts with `results` and `table`. An exception fails the build.
+"""
+
+import ast
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import matplotlib
+from docutils import nodes
+from docutils.parsers.rst import directives
+from matplotlib.figure import Figure
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT))  # blocks may import from `benchmarks` and `experiments`
+matplotlib.use("svg")
+
+
+def results(name: str, folder: str = "benchmarks") -> Any:
+    """Return the content of `<folder>/results/<name>.json`."""
+    return json.loads((ROOT / folder / "results" / f"{name}.json").read_text())
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a Markdown table."""
+    header = list(header)
+    cells = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in cells)
+
+
+class Stored(SphinxDirective):
+    """Run the content and show the value of its last line."""
+
+    has_content = True
+    option_spec: ClassVar = {"alt": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        page = self.env.doc2path(self.env.docname)
+        namespace = self.env.temp_data.setdefault("stored", {"results": results, "table": table})
+        code = ast.increment_lineno(ast.parse("\n".join(self.content)), self.content_offset)
+        if isinstance(last := code.body[-1], ast.Expr):
+            code.body[-1] = ast.Assign([ast.Name("_", ast.Store())], last.value)
+        exec(compile(ast.fix_missing_locations(code), page, "exec"), namespace)  # noqa: S102, a page of our own
+        shown = namespace.pop("_", None)
+        if isinstance(shown, str):
+            return self.parse_text_to_nodes(shown)
+        if isinstance(shown, Figure):
+            picture = Path(self.env.doctreedir) / f"{self.env.docname}-{self.lineno}.svg"
+            shown.savefig(picture)
+            image = nodes.image(uri=os.path.relpath(picture, Path(page).parent), alt=self.options["alt"])
+            return [nodes.figure("", image)]
+        return []
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.add_directive("stored", Stored)
+    return {"parallel_read_safe": True}
