@@ -3,6 +3,8 @@
 Strict by intention: a warning fails the build, and so does an example that raises. From the root:
 
     sphinx-build -W --keep-going docs docs/_build/html
+
+executes the pages that have changed since they were last executed; with `-t full`, all pages have their outputs.
 """
 
 import re
@@ -20,6 +22,7 @@ release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["versi
 version = release
 
 extensions = [
+    "executed_pages",
     "markdown_docstrings",
     "stored",
     "warning_pages",
@@ -32,7 +35,7 @@ extensions = [
 exclude_patterns = ["_build", "jupyter_execute", ".jupyter_cache"]
 templates_path = ["_templates"]
 
-# Pages with code cells are run at every build; what they print is what readers see.
+# Pages with code cells are executed, unless `executed_pages` leaves them out; what they print is what readers see.
 nb_execution_mode = "force"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
@@ -40,6 +43,7 @@ nb_output_stderr = "remove"  # progress bars and notices of the notebook kernel
 nb_render_markdown_format = "myst"  # tables made by code are tables
 nb_merge_streams = True  # what one cell prints stands in one box
 nb_execution_excludepatterns = ["reference/generated/*"]
+suppress_warnings = ["myst-nb.lexer"]  # a page that is not executed names no language for its cells
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "substitution"]
 myst_heading_anchors = 3
