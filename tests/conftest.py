@@ -13,6 +13,7 @@ from benchmarks.processes import SINGLE_THREAD_FLAGS
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {SINGLE_THREAD_FLAGS}".strip()
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("PARAMFILTER_COMPILATION_CACHE", "off")
 
 from collections.abc import Iterator
 

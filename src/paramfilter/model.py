@@ -33,6 +33,7 @@ from jaxtyping import Array, Float, Int
 
 from paramfilter import distributions
 from paramfilter.arguments import require_key, require_kind, whole_number
+from paramfilter.config import use_compilation_cache
 from paramfilter.errors import DataError, ModelError
 from paramfilter.laws import ARGUMENTS, describe, explained
 from paramfilter.parameters import Parameters
@@ -74,6 +75,7 @@ class StateSpaceModel:
     typical_inputs: Inputs = None
 
     def __post_init__(self):
+        use_compilation_cache()
         for part in ARGUMENTS:
             object.__setattr__(self, part, explained(part, getattr(self, part)))
         if self.typical_inputs is not None and self.example_inputs is None:
