@@ -2,16 +2,13 @@
 
 A seed where a key belongs, arguments in another order, 10.5 particles: each is refused before anything is compiled,
 with what was found and what to do. All of it can be asked of traced values too: their kinds and shapes are known.
+JAX is imported only where an array may be met, so that a mistyped name on the command line is answered at once.
 """
 
 from __future__ import annotations
 
 import operator
 from typing import Any
-
-import jax
-import jax.numpy as jnp
-import numpy as np
 
 from paramfilter.errors import ArgumentError, ParamfilterError
 
@@ -57,6 +54,9 @@ def kind_of(value: Any) -> str:
         return f"the class {value.__name__}"
     if _is_typed_key(value):
         return "a random key" if value.shape == () else f"random keys of shape {value.shape}"
+    import jax
+    import numpy as np
+
     if isinstance(value, jax.Array | np.ndarray):
         return f"an array of shape {value.shape}"
     name = type(value).__name__
@@ -64,4 +64,7 @@ def kind_of(value: Any) -> str:
 
 
 def _is_typed_key(value: Any) -> bool:
+    import jax
+    import jax.numpy as jnp
+
     return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)

@@ -14,8 +14,7 @@ particles, a wider prior or a heavier-tailed observation.
 from __future__ import annotations
 
 import enum
-
-from jaxtyping import Array, Int
+from typing import SupportsInt
 
 
 class Outcome(enum.IntFlag):
@@ -79,7 +78,7 @@ MESSAGES = {
 }
 
 
-def explain(outcome: int | Int[Array, ""]) -> str:
+def explain(outcome: SupportsInt) -> str:
     """Say in words what an `info.outcome` or `state.outcome` means, one line a flag."""
     flags = Outcome(int(outcome))
     lines = [f"{flag.name}: {text}" for flag, text in MESSAGES.items() if flag in flags]

@@ -1,42 +1,52 @@
-"""The commands, each a few lines around the function that does the work."""
+"""The commands, each a few lines around the function that does the work.
+
+A command imports that function when it is called, after its arguments have been checked. Help, mistakes and tab
+completion therefore do not wait for JAX.
+"""
 
 from __future__ import annotations
 
 import csv
-import logging
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from paramfilter import diagnostics, paper, plots, serving
-from paramfilter.cli import FAILED, FOUND, checkup
-from paramfilter.cli.learning import FILTERS, Settings, learn, make_filter
-from paramfilter.cli.models_by_name import model_named
-from paramfilter.cli.printing import aside, choices_aside, console, print_json, table_of
+from paramfilter.cli import FAILED, FOUND, names
 from paramfilter.cli.rows import STANDARD_INPUT
 from paramfilter.errors import DataError
-from paramfilter.results import open_result, record_of
-from paramfilter.results.tree import named
-from paramfilter.separability import analyse as look_at
+
+if TYPE_CHECKING:
+    import numpy as np
 
 app = typer.Typer(
     name="paramfilter",
     help="Learn the static parameters of a state-space model while you filter.",
     epilog="A model is the name of a built-in one (sin, stochastic_volatility, ...) or module:object of your own.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-Model = Annotated[str, typer.Argument(help="A built-in model, or module:object.")]
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="A built-in model, or module:object.", callback=names.known_model, autocompletion=names.complete_model
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
 Seed = Annotated[int, typer.Option(help="Of the random key.")]
 Particles = Annotated[int | None, typer.Option(min=2, help="How many; unless given, a number that suits the filter.")]
-FilterName = Annotated[str, typer.Option("--filter", help=f"One of {', '.join(FILTERS)}.")]
+FilterName = Annotated[
+    str,
+    typer.Option(
+        "--filter",
+        help=f"One of {', '.join(names.FILTERS)}.",
+        callback=names.known_filter,
+        autocompletion=names.complete_filter,
+    ),
+]
 Values = Annotated[list[str] | None, typer.Option(help="name=value, or name=1,2,3; again for more.")]
 
 
@@ -57,6 +67,11 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Learn a model's parameters from data, in one pass. A pipe is followed line by line until it ends."""
+    from paramfilter import plots
+    from paramfilter.cli.learning import Settings, learn
+    from paramfilter.cli.models_by_name import model_named
+    from paramfilter.cli.printing import aside
+
     if plot is not None and out is None:
         out = plot.with_suffix(".nc")
     columns = (tuple(y or ()), tuple(inputs or ()), time)
@@ -76,6 +91,8 @@ def simulate(
     out: Annotated[Path | None, typer.Option(help="Write CSV here instead of to standard output.")] = None,
 ) -> None:
     """Draw observations from a model, as CSV that `run` reads."""
+    from paramfilter.cli.models_by_name import model_named
+
     xs, ys, inputs = model_named(model).simulated(seed, _values(theta), steps)
     columns = _columns(inputs, "input") | _columns(ys, "y") | (_columns(xs, "x") if states else {})
     with out.open("w", newline="") if out is not None else sys.stdout as file:
@@ -87,14 +104,21 @@ def simulate(
 @app.command()
 def plot(
     results: Annotated[list[str], typer.Argument(help="Saved results; label=path to name them in a comparison.")],
-    kind: Annotated[str, typer.Option(help=f"One of {', '.join(plots.__all__)}.")] = "parameters",
+    kind: Annotated[
+        str,
+        typer.Option(
+            help=f"One of {', '.join(names.PLOTS)}.", callback=names.known_plot, autocompletion=names.complete_plot
+        ),
+    ] = "parameters",
     out: Annotated[Path, typer.Option(help="Where to: .png, .pdf, .svg; .gif for an animation.")] = Path("picture.png"),
     truth: Values = None,
     title: Annotated[str | None, typer.Option(help="Stands on top.")] = None,
 ) -> None:
     """Draw a saved result, or several to compare."""
-    if kind not in plots.__all__:
-        raise DataError(f"there is no picture {kind!r}; choose one of {', '.join(plots.__all__)}.")
+    from paramfilter import plots
+    from paramfilter.cli.printing import aside
+    from paramfilter.results import open_result
+
     labelled = [one.partition("=")[::2] if "=" in one else (Path(one).stem, one) for one in results]
     trees = {label: open_result(path) for label, path in labelled}
     drawn = next(iter(trees.values())) if len(trees) == 1 else trees
@@ -106,6 +130,10 @@ def plot(
 @app.command()
 def analyse(model: Model, as_json: AsJson = False) -> None:
     """Say how the parameters enter a model, and which belief suits it."""
+    from paramfilter.cli.models_by_name import model_named
+    from paramfilter.cli.printing import choices_aside, print_json
+    from paramfilter.separability import analyse as look_at
+
     with choices_aside():
         report = look_at(model_named(model).model)
     print_json(asdict(report)) if as_json else print(report)
@@ -114,7 +142,11 @@ def analyse(model: Model, as_json: AsJson = False) -> None:
 @app.command()
 def diagnose(result: Annotated[Path, typer.Argument(help="A saved result.")], as_json: AsJson = False) -> None:
     """Look at a saved result and say what is wrong, what it means and what to try. Exit code 3 if anything is."""
-    found = diagnostics.examine(record_of(open_result(result)))
+    from paramfilter.cli.printing import print_json
+    from paramfilter.diagnostics import examine
+    from paramfilter.results import open_result, record_of
+
+    found = examine(record_of(open_result(result)))
     if as_json:
         findings = [{**asdict(one.code), "figures": one.figures} for one in found.findings]
         print_json({"heading": found.heading, "checks": found.num_checks, "findings": findings})
@@ -124,14 +156,24 @@ def diagnose(result: Annotated[Path, typer.Argument(help="A saved result.")], as
 
 
 @app.command()
-def explain(code: Annotated[str, typer.Argument(help="A code such as W03, or the number of an outcome.")]) -> None:
+def explain(
+    code: Annotated[
+        str,
+        typer.Argument(help="A code such as W03, or the number of an outcome.", autocompletion=names.complete_warning),
+    ],
+) -> None:
     """Put a warning or an outcome into words."""
-    print(diagnostics.explain(int(code) if code.isdigit() else code))
+    from paramfilter.diagnostics import explain
+
+    print(explain(int(code) if code.isdigit() else code))
 
 
 @app.command()
 def doctor(as_json: AsJson = False) -> None:
     """Check this machine: versions, devices, and whether the compiler computes what it should."""
+    from paramfilter.cli import checkup
+    from paramfilter.cli.printing import console, print_json, table_of
+
     wrong = checkup.wrong_kernels()
     if as_json:
         about = {"versions": checkup.versions(), "devices": checkup.devices(), "threads": checkup.threads()}
@@ -156,6 +198,11 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Measure compiling, stepping and a small fleet on this machine."""
+    from paramfilter.cli import checkup
+    from paramfilter.cli.learning import make_filter
+    from paramfilter.cli.models_by_name import model_named
+    from paramfilter.cli.printing import console, print_json, table_of
+
     found = model_named(model)
     _, ys, inputs = found.simulated(0, {}, steps)
     measured = make_filter(found.model, filter, particles)
@@ -169,11 +216,13 @@ def bench(
 
 @app.command()
 def reproduce(
-    figures: Annotated[list[str] | None, typer.Argument(help=f"all, or some of {', '.join(paper.FIGURES)}.")] = None,
+    figures: Annotated[list[str] | None, typer.Argument(help="all, or names such as sin_filters.")] = None,
     folder: Annotated[Path, typer.Option(help="Where numbers and pictures go.")] = Path("paper"),
     again: Annotated[bool, typer.Option(help="Compute what is there already.")] = False,
 ) -> None:
     """Reproduce figures of the paper. What is there is not computed again, so it may be stopped and started."""
+    from paramfilter import paper
+
     made = paper.reproduce(figures or ["all"], folder, again, pictures=folder)
     for name, path in made.items():
         print(f"{paper.FIGURES[name].title}: {path.with_suffix('.png')}")
@@ -182,12 +231,18 @@ def reproduce(
 @app.command()
 def serve(configuration: Annotated[Path, typer.Argument(help="A TOML file; see the page on streaming.")]) -> None:
     """Run a fleet from a log of events to posteriors, with health and metrics over HTTP, until told to stop."""
+    import logging
+
+    from paramfilter import serving
+
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     serving.serve(configuration)
 
 
 def _values(given: list[str] | None) -> dict[str, Any]:
     """Read `name=value` pairs."""
+    import numpy as np
+
     found = {}
     for one in given or ():
         name, _, text = one.partition("=")
@@ -201,6 +256,10 @@ def _values(given: list[str] | None) -> dict[str, Any]:
 
 def _columns(tree: Any, root: str) -> dict[str, np.ndarray]:
     """Name each component of each leaf: y, or y1, y2, ... for a vector."""
+    import numpy as np
+
+    from paramfilter.results.tree import named
+
     columns = {}
     for name, leaf in named(tree, root).items():
         flat = np.asarray(leaf).reshape(len(leaf), -1)

@@ -15,18 +15,16 @@ from rich.live import Live
 
 from paramfilter import checkpoint
 from paramfilter.cli.matching import Matching
+from paramfilter.cli.names import PRESET_SUFFIX
 from paramfilter.cli.printing import aside, choices_aside, console, print_json, summary_of, table_of
 from paramfilter.cli.rows import STANDARD_INPUT, Row, columns_of_rows, rows_of
 from paramfilter.diagnostics import explain
-from paramfilter.errors import DataError, ModelError
+from paramfilter.errors import DataError
 from paramfilter.filters import PRESETS, USUAL_PARTICLES, FilterState, ParticleFilter, StepInfo
 from paramfilter.model import StateSpaceModel
 from paramfilter.observations import Observations
 from paramfilter.results import save_result, to_datatree
 from paramfilter.running import History, join, record, run
-
-FILTERS = {name.removesuffix("_filter"): make for name, make in PRESETS.items()}
-"""The presets by the names that the command line takes."""
 
 SECONDS_BETWEEN_LINES = 0.2
 
@@ -64,12 +62,10 @@ class Settings:
 
 def make_filter(model: StateSpaceModel, name: str, num_particles: int | None) -> ParticleFilter:
     """Make a filter by the name of its preset, such as `auto` or `storvik`."""
-    if name not in FILTERS:
-        raise ModelError(f"there is no filter {name!r}; choose one of {', '.join(FILTERS)}.")
     with choices_aside():
         if num_particles is None and name != "auto":
             num_particles = USUAL_PARTICLES
-        return FILTERS[name](model, num_particles)
+        return PRESETS[name + PRESET_SUFFIX](model, num_particles)
 
 
 def learn(model: StateSpaceModel, settings: Settings) -> None:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from paramfilter import models
 from paramfilter.arguments import kind_of
+from paramfilter.cli.names import known_model
 from paramfilter.errors import ModelError
 from paramfilter.model import StateSpaceModel, simulate
 from paramfilter.types import Inputs, Observation, State
@@ -74,13 +75,7 @@ def model_named(name: str) -> NamedModel:
 
 
 def _built_in(name: str) -> NamedModel:
-    if name not in models.__all__:
-        near = get_close_matches(name, models.__all__, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ModelError(
-            f"there is no model {name!r}; {hint}Built in are {', '.join(models.__all__)}; your own is module:object."
-        )
-    module = sys.modules[f"paramfilter.models.{name}"]
+    module = importlib.import_module(f"paramfilter.models.{known_model(name)}")
     return NamedModel(getattr(models, name)(), module.TRUTH, module)
 
 

@@ -1,6 +1,5 @@
 """Look at a run, and say what was found in words."""
 
-from paramfilter.diagnostics.codes import CODES, Code, explain
-from paramfilter.diagnostics.diagnosis import Diagnosis, Finding, Record, diagnose, examine
+import lazy_loader
 
-__all__ = ["CODES", "Code", "Diagnosis", "Finding", "Record", "diagnose", "examine", "explain"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

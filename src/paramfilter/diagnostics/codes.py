@@ -8,8 +8,7 @@ What it means: ...
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from jaxtyping import Array, Int
+from typing import SupportsInt
 
 from paramfilter import outcome
 from paramfilter.arguments import kind_of
@@ -160,7 +159,7 @@ OF_FLAG = {
 }
 
 
-def explain(what: str | int | Int[Array, ""]) -> str:
+def explain(what: str | SupportsInt) -> str:
     """Put a code such as "W03", or the number of an `info.outcome` or `state.outcome`, in words."""
     if not isinstance(what, str):
         try:

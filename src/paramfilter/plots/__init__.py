@@ -9,23 +9,6 @@ are those of Okabe and Ito, which people who see few colours can tell apart. Lon
 drawn.
 """
 
-from paramfilter.plots.curves import convergence, error_against_order
-from paramfilter.plots.futures import forecast
-from paramfilter.plots.moving import animation
-from paramfilter.plots.rank_counts import ranks
-from paramfilter.plots.ribbons import parameters, state
-from paramfilter.plots.shapes import pairs, prior_posterior
-from paramfilter.plots.strips import health
+import lazy_loader
 
-__all__ = [
-    "animation",
-    "convergence",
-    "error_against_order",
-    "forecast",
-    "health",
-    "pairs",
-    "parameters",
-    "prior_posterior",
-    "ranks",
-    "state",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
