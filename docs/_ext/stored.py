@@ -18,6 +18,7 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).parents[2]
@@ -46,10 +47,14 @@ class Stored(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         page = self.env.doc2path(self.env.docname)
         namespace = self.env.temp_data.setdefault("stored", {"results": results, "table": table})
-        code = ast.increment_lineno(ast.parse("\n".join(self.content)), self.content_offset)
-        if isinstance(last := code.body[-1], ast.Expr):
-            code.body[-1] = ast.Assign([ast.Name("_", ast.Store())], last.value)
-        exec(compile(ast.fix_missing_locations(code), page, "exec"), namespace)  # noqa: S102, a page of our own
+        try:
+            code = ast.increment_lineno(ast.parse("\n".join(self.content)), self.content_offset)
+            if isinstance(last := code.body[-1], ast.Expr):
+                code.body[-1] = ast.Assign([ast.Name("_", ast.Store())], last.value)
+            exec(compile(ast.fix_missing_locations(code), page, "exec"), namespace)  # noqa: S102, a page of our own
+        except Exception as error:
+            message = f"{page}, stored block at line {self.lineno}: {type(error).__name__}: {error}"
+            raise ExtensionError(message) from error
         shown = namespace.pop("_", None)
         if isinstance(shown, str):
             return self.parse_text_to_nodes(shown)
