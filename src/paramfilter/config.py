@@ -177,9 +177,9 @@ def _forget_decision_of_jax() -> None:
 def _machine() -> str:
     """Return a digest of what makes compiled code unusable elsewhere."""
     import jax
-    import jaxlib
+    from jaxlib import version
 
-    parts = (_cpu(), os.environ.get("XLA_FLAGS", ""), jax.__version__, jaxlib.__version__)
+    parts = (_cpu(), os.environ.get("XLA_FLAGS", ""), jax.__version__, version.__version__)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
