@@ -92,10 +92,17 @@ def test_an_endless_memory_forgets_nothing():
 
 
 def test_what_cannot_forget_is_refused():
-    with pytest.raises(pf.BeliefError, match=r"PointMass\(\) cannot forget; use Conjugate\(\)"):
+    with pytest.raises(pf.BeliefError, match=r"^PointMass cannot forget, .* Use Conjugate\(\)"):
         Forgetting(PointMass(), 100).bind(AUTOREGRESSION)
     with pytest.raises(pf.BeliefError, match="longer than one observation"):
         Forgetting(Conjugate(), 1.0).bind(AUTOREGRESSION)
+
+
+def test_a_block_that_cannot_forget_is_refused_when_the_filter_is_made():
+    model = pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5), r=dist.InverseGamma(3.0, 2.0))
+    blocks = Blocks({"phi": Conjugate(), "r": PointMass()})
+    with pytest.raises(pf.BeliefError, match=r"^PointMass in Blocks\(phi: Conjugate, r: PointMass\) cannot forget"):
+        pf.ParticleFilter(model, 50, Forgetting(blocks, 100.0))
 
 
 class TestBank:

@@ -112,6 +112,11 @@ class BoundBelief(abc.ABC):
         raise NotImplementedError
 
     @property
+    def cannot_fade(self) -> tuple[str, ...]:
+        """Names of the beliefs in this one that have no `faded`; empty if all of it can fade."""
+        return (self.name,) if type(self).faded is BoundBelief.faded else ()
+
+    @property
     def can_mix(self) -> bool:
         """Whether two beliefs can be put together by `mixed`."""
         return type(self).mixed is not BoundBelief.mixed

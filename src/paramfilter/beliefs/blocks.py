@@ -135,6 +135,10 @@ class BoundBlocks(BoundBelief):
         return tuple(part.faded(own, share) for part, own in zip(self.bound, statistic, strict=True))
 
     @property
+    def cannot_fade(self):
+        return tuple(name for part in self.bound for name in part.cannot_fade)
+
+    @property
     def can_mix(self):
         # The even mixture of two products is no product, unless there is one block.
         return len(self.bound) == 1 and self.bound[0].can_mix

@@ -41,8 +41,12 @@ class Forgetting(Belief):
         if not self.memory > 1:
             raise BeliefError(f"the memory of Forgetting must be longer than one observation, got {self.memory!r}.")
         inner = self.belief.bind(model)
-        if type(inner).faded is BoundBelief.faded:
-            raise BeliefError(f"{self.belief!r} cannot forget; use Conjugate(), Chebyshev() or CrossInterpolation().")
+        if inner.cannot_fade:
+            where = "" if inner.cannot_fade == (inner.name,) else f" in {inner.name}"
+            raise BeliefError(
+                f"{' and '.join(inner.cannot_fade)}{where} cannot forget, because nothing in it can be counted by a "
+                "share. Use Conjugate(), Chebyshev() or CrossInterpolation() instead."
+            )
         return BoundForgetting(model, inner, float(self.memory), repr(self))
 
 
