@@ -25,8 +25,8 @@ PAPER_BELIEFS = {"sin": printed_sin(), "cauchy_ar1": printed_cauchy(), "star": p
 FILTERS: dict[str, Callable[..., pf.ParticleFilter]] = {
     "extended_parameter": lambda name, model, num: pf.extended_parameter_filter(model, num),
     "paper": lambda name, model, num: pf.ParticleFilter(model, num, PAPER_BELIEFS[name], **PAPER_LOOP),
-    "liu_west": lambda name, model, num: pf.liu_west_filter(model, num),
-    "sir": lambda name, model, num: pf.sir_filter(model, num),
+    "liu_west": lambda name, model, num: pf.liu_west_filter(model, num, num_islands=1),
+    "sir": lambda name, model, num: pf.sir_filter(model, num, num_islands=1),
     "assumed": lambda name, model, num: pf.assumed_parameter_filter(model, num),
     "storvik": lambda name, model, num: pf.storvik_filter(model, num),
     "nested": lambda name, model, num: pf.nested_particle_filter(model, num),

@@ -33,12 +33,18 @@ def test_a_preset_on_islands_skips_an_outlier(name):
     assert wild.outcome & pf.Outcome.OUTLIER_SKIPPED
 
 
-@pytest.mark.parametrize(("num_particles", "num_islands"), [(396, 1), (400, 4)])
+@pytest.mark.parametrize(("num_particles", "num_islands"), [(396, 1), (400, 4), (402, 1)])
 def test_four_islands_of_a_hundred_particles_or_one(num_particles, num_islands):
-    filter = pf.extended_parameter_filter(
-        pf.models.sin(), num_particles, belief=pf.beliefs.PointMass(), proposal=pf.proposals.Bootstrap()
+    model = pf.models.sin()
+    filters = (
+        pf.extended_parameter_filter(
+            model, num_particles, belief=pf.beliefs.PointMass(), proposal=pf.proposals.Bootstrap()
+        ),
+        pf.sir_filter(model, num_particles),
+        pf.liu_west_filter(model, num_particles),
     )
-    assert filter.num_islands == num_islands
+    assert [filter.num_islands for filter in filters] == 3 * [num_islands]
+    assert pf.sir_filter(model, num_particles, num_islands=2).num_islands == 2
 
 
 def test_beliefs_are_chosen_that_two_ancestors_can_share():

@@ -33,16 +33,21 @@ class ShrinkingKernel(Belief):
     Args:
         discount: Delta, between 1/3 and 1; a = (3 delta - 1) / (2 delta) and h^2 = 1 - a^2. Liu and West recommend 0.95
             to 0.99.
+        num_islands: Islands of the filter, each of which gets a mean and covariance of its own. With a common kernel
+            islands are pulled together, and R-hat stays near 1 even where each of them is wrong.
     """
 
     discount: float = 0.98
+    num_islands: int = 1
 
     def __post_init__(self):
         require_discount(self.discount, "0.98 is usual")
 
     def bind(self, model: StateSpaceModel) -> BoundBelief:
         """Fit any model."""
-        return _BoundShrinkingKernel(model, f"ShrinkingKernel({self.discount})", kept_share(self.discount))
+        islands = f", {self.num_islands} islands" if self.num_islands > 1 else ""
+        name = f"ShrinkingKernel({self.discount}{islands})"
+        return _BoundShrinkingKernel(model, name, kept_share(self.discount), self.num_islands)
 
 
 @dataclass(frozen=True)
@@ -78,38 +83,56 @@ def kept_share(discount: float) -> float:
 class _MovedPoint(BoundPointMass):
     """A point that is drawn anew around where it was."""
 
-    def kernel(self, shared: Any, z: Float[Array, " param"]) -> Spread:
+    def kernel(self, shared: Any, statistic: Any, z: Float[Array, " param"]) -> Spread:
         """Return where a value at z may go."""
         raise NotImplementedError
 
     def draw(self, key, shared, statistic, previous):
         noise = jax.random.normal(key, previous.shape, previous.dtype)
-        return Draw(self.kernel(shared, previous).from_standard(noise), no_outcome())
+        return Draw(self.kernel(shared, statistic, previous).from_standard(noise), no_outcome())
 
 
 @dataclass(frozen=True, eq=False)
 class _BoundShrinkingKernel(_MovedPoint):
-    """A value that keeps a share of its distance from the mean of all, and gets noise for the rest."""
+    """A value that keeps a share of its distance from the mean of its island, and gets noise for the rest.
+
+    A particle remembers its island; what particles share is the spread of each.
+    """
 
     keep: float = 1.0
+    num_islands: int = 1
 
     def spread(self, z: Float[Array, "particle param"], log_weights: Float[Array, " particle"]) -> Spread:
-        return spread_of(z, log_weights, MIN_SPREAD * self.model.parameters.prior_sd)
+        floor = MIN_SPREAD * self.model.parameters.prior_sd
+        by_island = [values.reshape(self.num_islands, -1, *values.shape[1:]) for values in (z, log_weights)]
+        return jax.vmap(lambda z, log_weights: spread_of(z, log_weights, floor))(*by_island)
+
+    def start(self):
+        return jnp.int32(0)
 
     def start_shared(self, z):
+        if len(z) % self.num_islands:
+            raise BeliefError(
+                f"{len(z)} particles cannot be shared out among the {self.num_islands} islands of {self.name}."
+            )
         return self.spread(z, jnp.zeros(len(z), z.dtype))
 
-    def regroup(self, shared, statistics, z, log_weights, is_fresh):
-        return self.spread(z, log_weights), statistics
+    def absorb(self, shared, statistic, datum):
+        return statistic
 
-    def kernel(self, shared, z):
+    def regroup(self, shared, statistics, z, log_weights, is_fresh):
+        islands = jnp.arange(len(z), dtype=jnp.int32) // (len(z) // self.num_islands)
+        return self.spread(z, log_weights), islands
+
+    def kernel(self, shared, statistic, z):
         bandwidth = (1 - self.keep**2) ** 0.5
-        return Spread(self.keep * z + (1 - self.keep) * shared.mean, bandwidth * shared.factor)
+        own = jax.tree.map(lambda leaf: leaf[statistic], shared)
+        return Spread(self.keep * z + (1 - self.keep) * own.mean, bandwidth * own.factor)
 
 
 @dataclass(frozen=True, eq=False)
 class _BoundJitter(_MovedPoint):
     sd: float = 0.0
 
-    def kernel(self, shared, z):
+    def kernel(self, shared, statistic, z):
         return Spread(z, jnp.diag(jnp.asarray(self.sd * self.model.parameters.prior_sd, z.dtype)))

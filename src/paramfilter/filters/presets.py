@@ -40,6 +40,12 @@ MANY_ANCESTORS = 8
 (docs/decisions/0028-many-ancestors.md)."""
 
 
+def islands_for(num_particles: int) -> int:
+    """Return the default number of islands: four if each gets a hundred particles or more, and else one."""
+    is_enough = num_particles >= DEFAULT_ISLANDS * FEWEST_ON_AN_ISLAND and num_particles % DEFAULT_ISLANDS == 0
+    return DEFAULT_ISLANDS if is_enough else 1
+
+
 class OtherOptions(TypedDict, total=False):
     """What every preset takes by name; what is left out is as in `ParticleFilter`, which says what each means."""
 
@@ -79,14 +85,17 @@ def auto_filter(
 def sir_filter(
     model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
 ) -> ParticleFilter:
-    """Make the plain particle filter on (x, theta), a yardstick: theta is never moved, so it collapses.
+    """Make the plain particle filter on (x, theta), a baseline: theta is never moved, so it collapses.
 
     Args:
         model: The model.
-        num_particles: N.
+        num_particles: The number of particles N.
         proposal: How particles move.
         options: Of the loop: `resampling`, `num_islands`, `outliers` and `num_ancestors`, as in `ParticleFilter`.
+            Without `num_islands` there are four islands if N is 400 or more and a multiple of four, so that `diagnose`
+            sees the collapse; `num_islands=1` is the single population of the literature.
     """
+    options.setdefault("num_islands", islands_for(require_model_and_size(model, num_particles)))
     return ParticleFilter(model, num_particles, PointMass(), proposal, **options)
 
 
@@ -98,18 +107,19 @@ def liu_west_filter(
     proposal: Proposal = Bootstrap(),
     **options: Unpack[Options],
 ) -> ParticleFilter:
-    """Make the filter of Liu and West, a yardstick: values of theta move by a kernel that keeps mean and covariance.
+    """Make the filter of Liu and West, a baseline: values of theta move by a kernel that keeps mean and covariance.
 
-    The most widely shipped method, and known to fail slowly: see `beliefs.ShrinkingKernel`.
+    It is the most widely shipped method, and known to fail slowly: see `beliefs.ShrinkingKernel`.
 
     Args:
         model: The model.
-        num_particles: N.
+        num_particles: The number of particles N.
         discount: How much of each value is kept at a step; see `beliefs.ShrinkingKernel`.
         proposal: How particles move.
-        options: Of the loop, as in `sir_filter`.
+        options: Of the loop, with the default islands of `sir_filter`; each island has a kernel of its own.
     """
-    return ParticleFilter(model, num_particles, ShrinkingKernel(discount), proposal, **options)
+    num_islands = options.setdefault("num_islands", islands_for(require_model_and_size(model, num_particles)))
+    return ParticleFilter(model, num_particles, ShrinkingKernel(discount, num_islands), proposal, **options)
 
 
 def nested_particle_filter(
@@ -227,9 +237,8 @@ def extended_parameter_filter(
     """
     num_particles = require_model_and_size(model, num_particles)
     if num_islands is None:
-        is_enough = num_particles >= DEFAULT_ISLANDS * FEWEST_ON_AN_ISLAND and num_particles % DEFAULT_ISLANDS == 0
-        num_islands = DEFAULT_ISLANDS if is_enough else 1
-        if is_enough and has_jumps(model):
+        num_islands = islands_for(num_particles)
+        if num_islands > 1 and has_jumps(model):
             num_islands = 1
             print(f"{model.name}: one island (a part of the particles may miss a jump; pass num_islands=... for more)")
     if belief is None:

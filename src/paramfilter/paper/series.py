@@ -31,8 +31,8 @@ from paramfilter.resampling import Multinomial
 from paramfilter.separability.dependence import ThetaFactors
 from paramfilter.theta_samplers import RandomWalk
 
-PAPER_LOOP: dict[str, Any] = {"proposal": Bootstrap(), "resampling": Multinomial()}
-"""Algorithms 1 to 3: move by the model, resample at every step."""
+PAPER_LOOP: dict[str, Any] = {"proposal": Bootstrap(), "resampling": Multinomial(), "num_islands": 1}
+"""Algorithms 1 to 3: move by the model, resample at every step, one population."""
 
 LIU_WEST_DISCOUNT = 1 / (3 - 2 * 0.9)
 """The paper's rho = 0.9 (Section 5.1) as Liu and West's delta: rho = (3 delta - 1) / (2 delta)."""
