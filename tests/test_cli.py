@@ -59,7 +59,9 @@ def test_run_writes_a_result_that_the_other_commands_read(call, folder, tmp_path
     code, out, _ = call("diagnose", folder / "run.nc")
     assert code == cli.FOUND and "few paths are left" in out  # a plain particle filter, and it shows
     code, out, _ = call("diagnose", folder / "run.nc", "--json")
-    assert "W02" in [finding["code"] for finding in json.loads(out)["findings"]]
+    said = json.loads(out)
+    assert "W02" in [finding["code"] for finding in said["findings"]] and "W06" in said["passed"]
+    assert {"code": "W03", "reason": "one island"} in said["not_judged"]
 
 
 def test_a_pipe_is_followed_line_by_line_and_ends_where_the_file_does(call, folder):

@@ -1,9 +1,11 @@
-"""A run is looked at, and what was found is said: the right code for each trouble, and praise where all is well."""
+"""`diagnose` gives the right code for each problem, and claims no more than it could judge."""
 
+import json
 from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 import pytest
 
@@ -30,11 +32,60 @@ def found(diagnosis):
     return [finding.code.code for finding in diagnosis.findings]
 
 
-def test_a_good_run_is_praised(filter, capsys):
-    diagnosis = look(filter, data(filter, 30))
+@pytest.fixture(scope="module")
+def short(filter):
+    """A run without a problem."""
+    return pf.run(filter, filter.init(jax.random.key(1)), data(filter, 30), progress=False)
+
+
+def test_a_good_run_passes_what_can_be_judged(short, capsys):
+    diagnosis = pf.diagnose(*short)
     assert diagnosis.is_well
+    reasons = {one.code.code: one.reason for one in diagnosis.not_judged}
+    assert reasons == {
+        "W04": "Conjugate reports no approximation error",
+        "W05": "it needs 50 observations, there are 30 of y",
+        "W08": "not looked for with Conjugate",
+        "W12": "no SkipOutliers",
+        "W13": "not looked for with Conjugate",
+    }
+    assert {code.code for code in diagnosis.passed} == {code.code for code in CODES} - reasons.keys()
     printed = capsys.readouterr().out
-    assert "30 steps, 200 particles in 4 islands" in printed and "no problem was found" in printed
+    assert "30 steps, 200 particles in 4 islands" in printed
+    assert "8 checks passed; no problem was found." in printed and "W08, W13 (not looked for" in printed
+    assert "Monte Carlo error" not in printed
+
+
+def test_one_island_says_that_nothing_measures_the_monte_carlo_error(short):
+    state, history = short
+    made_by = json.dumps(json.loads(state.made_by) | {"islands": 1})
+    info = replace(history.info, rhat=jnp.full_like(history.info.rhat, jnp.nan))
+    diagnosis = pf.diagnose(replace(state, made_by=made_by), replace(history, info=info))
+    assert {"W03", "W11"} <= {one.code.code for one in diagnosis.not_judged}
+    assert "measures the Monte Carlo error" in str(diagnosis) and "num_islands=4" in str(diagnosis)
+
+
+def with_ranks(short, ranks):
+    state, history = short
+    return pf.diagnose(state, replace(history, info=replace(history.info, pit=ranks)))
+
+
+def test_forecasts_are_judged_by_every_component(short):
+    """A component that is never observed leaves the check without a verdict, whatever the other one says."""
+    even = (np.arange(300) % 100 + 0.5) / 100
+    assert "W05" in [code.code for code in with_ranks(short, even).passed]
+    missing = with_ranks(short, np.stack([even, np.full(300, np.nan)], axis=1))
+    assert "it needs 50 observations, there are 0 of y[1]" in [one.reason for one in missing.not_judged]
+    assert found(with_ranks(short, np.stack([even / 2, np.full(300, np.nan)], axis=1))) == ["W05"]
+
+
+@pytest.mark.parametrize("make", [pf.sir_filter, pf.liu_west_filter])
+def test_a_collapsed_baseline_is_flagged(make):
+    model = pf.models.linear_gaussian(phi=dist.Uniform(-1.0, 1.0), r=1.0)
+    filter = make(model, 400)
+    diagnosis = look(filter, pf.simulate(jax.random.key(0), model, {"phi": 0.8}, 200)[1])
+    assert "W03" in found(diagnosis)
+    assert ("distinct values of theta" in str(diagnosis)) == (make is pf.sir_filter)
 
 
 def test_long_runs_of_few_particles_are_caught(filter):
@@ -62,10 +113,11 @@ def test_impossible_data_are_counted(filter):
     assert "1 of 30 steps, first at step 8" in str(diagnosis)
 
 
-def test_few_effective_particles_are_caught():
-    model = pf.models.linear_gaussian(phi=dist.Normal(0.5, 0.3), r=1e-4)
-    filter = pf.ParticleFilter(model, 200, pf.beliefs.Conjugate(), num_islands=4)
-    assert "W01" in found(look(filter, data(filter, 30)))
+def test_few_effective_particles_are_caught(short):
+    state, history = short
+    for ess, is_named in ((9.0, True), (11.0, False)):
+        info = replace(history.info, ess=jnp.full_like(history.info.ess, ess))
+        assert ("W01" in found(pf.diagnose(state, replace(history, info=info)))) == is_named
 
 
 def test_every_code_explains_itself():

@@ -68,7 +68,7 @@ class Calibration:
         """Return the chi-square probability that uniform ranks are as uneven as these."""
         found = np.empty(self.ranks.shape[1:])
         for place in np.ndindex(found.shape):
-            found[place] = chance_of_ranks(self.ranks[:, *place], num_bins)
+            found[place] = chance_of_ranks(self.ranks[:, *place], NUM_DRAWS + 1, num_bins)
         return {name: found[:, index] for index, name in enumerate(self.quantities)}
 
     def __str__(self) -> str:

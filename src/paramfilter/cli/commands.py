@@ -149,7 +149,9 @@ def diagnose(result: Annotated[Path, typer.Argument(help="A saved result.")], as
     found = examine(record_of(open_result(result)))
     if as_json:
         findings = [{**asdict(one.code), "figures": one.figures} for one in found.findings]
-        print_json({"heading": found.heading, "checks": found.num_checks, "findings": findings})
+        passed = [code.code for code in found.passed]
+        not_judged = [{"code": one.code.code, "reason": one.reason} for one in found.not_judged]
+        print_json({"heading": found.heading, "passed": passed, "findings": findings, "not_judged": not_judged})
     else:
         print(found)
     raise typer.Exit(0 if found.is_well else FOUND)

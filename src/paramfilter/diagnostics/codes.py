@@ -39,27 +39,30 @@ class Code:
 FEW_EFFECTIVE = Code(
     "W01",
     "few particles carry the weight",
-    "after weighing an observation the effective sample size is a small part of N, so means and intervals are noisy, "
-    "and paths are lost faster than they need to be.",
-    "a proposal that sees the data, LookAhead(Guided()); more particles; or, if the observation noise is smaller than "
-    "you believe it really is, a wider one.",
+    "the effective sample size after an observation is a small part of N, or the particles are copies of a few values "
+    "of theta. Means and intervals are noisy, and the posterior may be overconfident.",
+    "if particles are copies: a filter that moves theta, such as auto_filter(model). Otherwise a proposal that uses "
+    "the observation, LookAhead(Guided()); more particles; or a wider observation noise, if the one in the model is "
+    "smaller than you believe.",
 )
 FEW_ANCESTORS = Code(
     "W02",
     "few paths are left behind the beliefs",
-    "what was learned some time ago rests on few ancestors. Beliefs follow paths, and paths are lost at each "
-    "resampling: the posterior sd is too small, by about a tenth on an easy model and by more where the state is hard "
-    "to see.",
-    "num_ancestors=2, if the belief allows it: beliefs given the present state do not ride on paths; more particles "
-    "(the loss sets in when the number of steps nears N); a proposal that sees the data; islands, which show it.",
+    "what was learned some time ago rests on few ancestors. Beliefs follow paths, and each resampling removes paths: "
+    "the posterior sd is too small, by about a tenth on an easy model and by more where the data say little about the "
+    "state.",
+    "num_ancestors=2, if the belief allows it: beliefs given the present state do not depend on paths; more particles "
+    "(the loss begins when the number of steps nears N); a proposal that uses the observation; num_islands=4, so that "
+    "W03 measures the effect.",
 )
 DISAGREEMENT = Code(
     "W03",
     "islands disagree about theta",
-    "groups of particles that saw the same data have come to different posteriors, so each of them is too sure. The "
-    "pooled posterior holds the disagreement and is the better for it, but it rests on as many opinions as there are "
-    "islands.",
-    "more particles; a proposal that sees the data; or restart from a state saved before the disagreement began.",
+    "groups of particles that took in the same data have different posteriors, so each of them is overconfident. The "
+    "pooled posterior includes the spread between islands, but it rests on no more than their number.",
+    "more particles; with sir_filter or liu_west_filter, which collapse on long data, another filter, such as "
+    "auto_filter(model); a proposal that uses the observation; or restart from a state saved before the disagreement "
+    "began.",
 )
 INACCURATE = Code(
     "W04",
@@ -71,10 +74,10 @@ INACCURATE = Code(
 SURPRISED = Code(
     "W05",
     "forecasts and observations do not match",
-    "the share of forecasts below each observation should be uniform, and it is not: the model is wrong in some way "
-    "that matters for the next observation. Parameters are learned for a model that does not hold.",
-    "a histogram of history.info.pit: a hump means noise that is too wide, a bowl noise that is too narrow, a slope a "
-    "bias. Heavier tails or another term in the model.",
+    "the ranks of the observations among their forecasts should be uniform, and they are not: the model is "
+    "misspecified in a way that matters for the next observation. The posterior is that of a wrong model.",
+    "plot a histogram of history.info.pit: a hump means noise that is too wide, a bowl noise that is too narrow, a "
+    "slope a bias. Then try heavier tails or another term in the model.",
 )
 ROLLED_BACK = Code(
     "W06",

@@ -1,11 +1,16 @@
-"""One look at a run: what went well, what did not, what it means and what to try."""
+"""One look at a run: which checks passed, what was found, what it means and what to try, and what was not judged.
+
+A check passes only if it had something to judge: with one island nothing shows the Monte Carlo error (W03), and most
+beliefs never raise some of the flags.
+"""
 
 from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,26 +19,39 @@ from paramfilter.arguments import require_kind
 from paramfilter.diagnostics import codes
 from paramfilter.diagnostics.codes import Code
 from paramfilter.filters import FilterState, StepInfo
-from paramfilter.outcome import Outcome
-from paramfilter.ranks import chance_of_ranks
+from paramfilter.filters.health import NUM_FORECASTS
+from paramfilter.ranks import chance_of_ranks, count_ranks
 from paramfilter.running import History
 
 LONG_AGO = 0.25
-"""In multiples of N: beliefs that were mixed since then do not ride on paths."""
+"""In multiples of N: beliefs that were mixed since then do not depend on paths."""
 
 LEAST_ESS = 0.05
-"""Median effective sample size, as a share of N, below which there is a warning."""
+"""Median effective sample size, or number of distinct values of theta, as a share of N, below which W01 is given."""
 
 RHAT_LIMIT = 1.1
 """R-hat above which islands disagree: their spread adds a tenth to the posterior sd."""
 
+HUGE_RHAT = 1000
+"""R-hat from which only its order is told: islands that hold one value each have no spread to compare with."""
+
 SURPRISE_LIMIT = 1e-6
 """Probability of ranks as uneven as these, if the model were right, below which there is a warning."""
 
-WIDTH, INDENT = 100, "      "
-
 NUM_BINS = 10
+NUM_RANKS = NUM_FORECASTS + 1
 FEWEST_RANKS = 50
+"""A chi-square test needs about five expected ranks a bin."""
+
+RAISED_BY = {codes.IMPROPER: ("Chebyshev", "Taylor"), codes.FAR_OUT: ("RenewingKernel",)}
+"""Beliefs that raise the flags of a code; no other belief looks for what it reports."""
+
+WITHOUT_ISLANDS = (
+    "Nothing here measures the Monte Carlo error, which takes two islands or more. Run the filter again with another "
+    "key and compare the posterior means in units of the posterior sd, or use num_islands=4."
+)
+
+WIDTH, INDENT = 100, "      "
 
 
 @dataclass(frozen=True)
@@ -51,31 +69,48 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class NotJudged:
+    """A check that had nothing to judge, and why."""
+
+    code: Code
+    reason: str
+
+
+@dataclass(frozen=True)
 class Diagnosis:
-    """What a run looks like.
+    """What a run looks like; each check stands in exactly one of three lists.
 
     Attributes:
         heading: How many steps and particles.
-        num_checks: How many things were looked at.
-        findings: What was wrong; empty if all is well.
+        passed: Checks that were made and found nothing.
+        findings: What was found.
+        not_judged: Checks that could not be made, each with the reason.
     """
 
     heading: str
-    num_checks: int
+    passed: tuple[Code, ...]
     findings: tuple[Finding, ...]
+    not_judged: tuple[NotJudged, ...]
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing was found."""
+        """Whether nothing was found, among what could be judged."""
         return not self.findings
 
     def __str__(self) -> str:
+        counts = f"{len(self.passed)} checks passed, {len(self.findings)} did not:"
         if self.is_well:
-            return f"{self.heading}\nAll {self.num_checks} checks passed: no problem was found."
-        passed = self.num_checks - len(self.findings)
-        return "\n".join(
-            [self.heading, f"{passed} checks passed, {len(self.findings)} did not:", *map(str, self.findings)]
-        )
+            counts = f"{len(self.passed)} checks passed; no problem was found."
+        lines = [self.heading, counts, *map(str, self.findings)]
+        if self.not_judged:
+            by_reason: dict[str, list[str]] = {}
+            for one in self.not_judged:
+                by_reason.setdefault(one.reason, []).append(one.code.code)
+            listed = "; ".join(f"{', '.join(checks)} ({reason})" for reason, checks in by_reason.items())
+            lines.append(textwrap.fill(f"Not judged: {listed}.", WIDTH))
+        if any(one.code is codes.DISAGREEMENT for one in self.not_judged):
+            lines.append(textwrap.fill(WITHOUT_ISLANDS, WIDTH))
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -87,6 +122,8 @@ class Record:
         time: How many observations have been taken in.
         mixed_at: When beliefs were last mixed; -1 if never.
         outcome: All flags raised so far.
+        num_values: Distinct values of theta among the particles at the end.
+        skips_outliers: Whether the filter has a `SkipOutliers`.
         info: What happened at each step of the history.
     """
 
@@ -94,6 +131,8 @@ class Record:
     time: int
     mixed_at: int
     outcome: int
+    num_values: int
+    skips_outliers: bool
     info: StepInfo
 
 
@@ -106,84 +145,143 @@ def diagnose(state: FilterState, history: History) -> Diagnosis:
     """
     for value, kind, name in ((state, FilterState, "state"), (history, History, "history")):
         require_kind(value, kind, name, "The call is diagnose(state, history), with both as run returned them.")
-    record = Record(state.made_by, int(state.time), int(state.mixed_at), int(state.outcome), history.info)
+    record = Record(
+        made_by=state.made_by,
+        time=int(state.time),
+        mixed_at=int(state.mixed_at),
+        outcome=int(state.outcome),
+        num_values=count_distinct(np.asarray(state.z)),
+        skips_outliers=history.filter.outliers is not None,
+        info=history.info,
+    )
     diagnosis = examine(record)
     print(diagnosis)
     return diagnosis
 
 
+def count_distinct(values: np.ndarray) -> int:
+    """Return how many of the rows differ."""
+    return len(np.unique(values, axis=0))
+
+
 def examine(record: Record) -> Diagnosis:
     """Look at a record, of a run or of a saved result."""
-    made_by, info = json.loads(record.made_by), record.info
-    num_particles, num_islands = made_by["particles"], made_by["islands"]
-    islands = " in one island (so W03 is not judged)" if num_islands == 1 else f" in {num_islands} islands"
-    heading = f"{made_by['model']}: {len(info.ess)} steps, {num_particles} particles{islands}, {made_by['belief']}"
-    checks = (
-        _check_weights(info, num_particles),
-        None if _is_mixed(record, num_particles) else _check_ancestors(info, num_particles, num_islands),
-        _check_islands(info, made_by["coordinates"]),
-        _check_forecasts(info),
+    made_by = json.loads(record.made_by)
+    num_islands = made_by["islands"]
+    islands = "in one island" if num_islands == 1 else f"in {num_islands} islands"
+    heading = (
+        f"{made_by['model']}: {len(record.info.ess)} steps, {made_by['particles']} particles {islands}, "
+        f"{made_by['belief']}"
     )
-    flagged = tuple(_check_flags(info, record.outcome))
-    found = tuple(sorted((f for f in (*checks, *flagged) if f is not None), key=lambda f: f.code.code))
-    return Diagnosis(heading, len(codes.CODES) - (num_islands == 1), found)
+    judged = {code: _judge(code, record, made_by) for code in codes.CODES}
+    return Diagnosis(
+        heading,
+        passed=tuple(code for code, verdict in judged.items() if verdict is None),
+        findings=tuple(verdict for verdict in judged.values() if isinstance(verdict, Finding)),
+        not_judged=tuple(verdict for verdict in judged.values() if isinstance(verdict, NotJudged)),
+    )
 
 
-def _check_weights(info: StepInfo, num_particles: int) -> Finding | None:
-    shares = np.asarray(info.ess) / num_particles
-    if np.median(shares) >= LEAST_ESS:
-        return None
-    return Finding(codes.FEW_EFFECTIVE, f"the median effective sample size is {np.median(shares):.1%} of N.")
+def _judge(code: Code, record: Record, made_by: dict[str, Any]) -> Finding | NotJudged | None:
+    """Return what a check found, why it could not be made, or None if it passed."""
+    if (flagged := _flagged(code, record)) is not None:
+        return flagged
+    if len(record.info.ess) == 0:
+        return NotJudged(code, "no steps")
+    if code in FIGURES:
+        return FIGURES[code](record, made_by)
+    belief = made_by["belief"]
+    if code in RAISED_BY and not any(name in belief for name in RAISED_BY[code]):
+        return NotJudged(code, f"not looked for with {belief}")
+    if code is codes.LOST_ISLAND and made_by["islands"] == 1:
+        return NotJudged(code, "one island")
+    if code is codes.SKIPPED and not record.skips_outliers:
+        return NotJudged(code, "no SkipOutliers")
+    return None
 
 
-def _is_mixed(record: Record, num_particles: int) -> bool:
-    """Tell whether beliefs were mixed from two ancestors not long ago, so that they do not ride on paths."""
-    return record.mixed_at >= 0 and record.time - record.mixed_at <= LONG_AGO * num_particles
+def _flagged(code: Code, record: Record) -> Finding | None:
+    """Return what the flags of a code tell, if it has any and they were raised."""
+    flags = sum(int(flag) for flag, its in codes.OF_FLAG.items() if its is code)
+    outcomes = np.asarray(record.info.outcome)
+    times = np.flatnonzero(outcomes & flags)
+    if len(times):
+        share = f"{len(times)} of {len(outcomes)} steps, first at step {times[0] + 1}, last at {times[-1] + 1}"
+        largest = np.max(np.nan_to_num(np.asarray(record.info.approximation_error), nan=np.inf))
+        extra = f"; the largest error was {largest:.2g} nats" if code is codes.INACCURATE else ""
+        return Finding(code, f"in {share}{extra}.")
+    return Finding(code, "before the steps of this history.") if record.outcome & flags else None
 
 
-def _check_ancestors(info: StepInfo, num_particles: int, num_islands: int) -> Finding | None:
-    left = int(np.asarray(info.num_ancestors)[-1])
-    if left > num_islands:
+def _check_weights(record: Record, made_by: dict[str, Any]) -> Finding | None:
+    num_particles = made_by["particles"]
+    share = np.median(np.asarray(record.info.ess)) / num_particles
+    if share < LEAST_ESS:
+        return Finding(codes.FEW_EFFECTIVE, f"the median effective sample size is {share:.1%} of N.")
+    if record.num_values < LEAST_ESS * num_particles:
+        held = f"{num_particles} particles hold {record.num_values} distinct values of theta."
+        return Finding(codes.FEW_EFFECTIVE, held)
+    return None
+
+
+def _check_ancestors(record: Record, made_by: dict[str, Any]) -> Finding | NotJudged | None:
+    num_particles, num_islands = made_by["particles"], made_by["islands"]
+    if record.mixed_at >= 0 and record.time - record.mixed_at <= LONG_AGO * num_particles:
+        return NotJudged(codes.FEW_ANCESTORS, "beliefs were mixed, so they do not depend on paths")
+    if int(np.asarray(record.info.num_ancestors)[-1]) > num_islands:
         return None
     whose = "one" if num_islands == 1 else "one an island"
     return Finding(codes.FEW_ANCESTORS, f"of {num_particles} ancestors before half time {whose} is left.")
 
 
-def _check_islands(info: StepInfo, coordinates: list[str]) -> Finding | None:
-    last = np.asarray(info.rhat)[-1]
-    if not np.any(last > RHAT_LIMIT):
+def _check_islands(record: Record, made_by: dict[str, Any]) -> Finding | NotJudged | None:
+    rhat = np.asarray(record.info.rhat)
+    if made_by["islands"] == 1:
+        return NotJudged(codes.DISAGREEMENT, "one island")
+    if np.any(np.isnan(rhat[-1])):
+        return NotJudged(codes.DISAGREEMENT, "R-hat is NaN")
+    if not np.any(rhat[-1] > RHAT_LIMIT):
         return None
     worst = ", ".join(
-        f"{name} {value:.2f}" for name, value in zip(coordinates, last, strict=True) if value > RHAT_LIMIT
+        f"{name} {value:.2f}" if value < HUGE_RHAT else f"{name} above {HUGE_RHAT}"
+        for name, value in zip(made_by["coordinates"], rhat[-1], strict=True)
+        if value > RHAT_LIMIT
     )
-    since = np.argmax(np.max(np.asarray(info.rhat), axis=1) > RHAT_LIMIT) + 1
+    since = np.argmax(np.max(rhat, axis=1) > RHAT_LIMIT) + 1
     return Finding(codes.DISAGREEMENT, f"R-hat is {worst} (limit {RHAT_LIMIT}), above the limit first at step {since}.")
 
 
-def _check_forecasts(info: StepInfo) -> Finding | None:
-    for path, leaf in jax.tree_util.tree_leaves_with_path(info.pit):
+def _check_error(record: Record, made_by: dict[str, Any]) -> NotJudged | None:
+    """Tell whether an error was measured at all; one that is too large raises a flag."""
+    if np.any(np.asarray(record.info.approximation_error)):
+        return None
+    return NotJudged(codes.INACCURATE, f"{made_by['belief']} reports no approximation error")
+
+
+def _check_forecasts(record: Record, made_by: dict[str, Any]) -> Finding | NotJudged | None:
+    too_few = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(record.info.pit):
         ranks = np.reshape(np.asarray(leaf), (len(leaf), -1))
         for component in range(ranks.shape[1]):
+            name = f"y{jax.tree_util.keystr(path)}" + (f"[{component}]" if ranks.shape[1] > 1 else "")
             seen = ranks[:, component][~np.isnan(ranks[:, component])]
-            if len(seen) >= FEWEST_RANKS and (chance := chance_of_ranks(seen, NUM_BINS)) < SURPRISE_LIMIT:
-                name = f"y{jax.tree_util.keystr(path)}" + (f"[{component}]" if ranks.shape[1] > 1 else "")
-                counts = np.histogram(seen, NUM_BINS, (0, 1))[0]
+            if len(seen) < FEWEST_RANKS:
+                too_few.append(f"{len(seen)} of {name}")
+            elif (chance := chance_of_ranks(seen, NUM_RANKS, NUM_BINS)) < SURPRISE_LIMIT:
+                counts = count_ranks(seen, NUM_RANKS, NUM_BINS)[0]
                 return Finding(
                     codes.SURPRISED,
                     f"{name}: tenths of the forecasts hold {counts.tolist()} observations (p = {chance:.0e}).",
                 )
-    return None
+    reason = f"it needs {FEWEST_RANKS} observations, there are {', '.join(too_few)}"
+    return NotJudged(codes.SURPRISED, reason) if too_few else None
 
 
-def _check_flags(info: StepInfo, outcome: int) -> Iterator[Finding]:
-    outcomes = np.asarray(info.outcome)
-    for code in dict.fromkeys(codes.OF_FLAG.values()):
-        flags = sum(flag for flag, its in codes.OF_FLAG.items() if its is code)
-        times = np.flatnonzero(outcomes & int(flags))
-        if len(times):
-            share = f"{len(times)} of {len(outcomes)} steps, first at step {times[0] + 1}, last at {times[-1] + 1}"
-            largest = np.max(np.nan_to_num(np.asarray(info.approximation_error), nan=np.inf))
-            extra = f"; the largest error was {largest:.2g} nats" if code is codes.INACCURATE else ""
-            yield Finding(code, f"in {share}{extra}.")
-        elif Outcome(outcome) & Outcome(int(flags)):
-            yield Finding(code, "before the steps of this history.")
+FIGURES: dict[Code, Callable[[Record, dict[str, Any]], Finding | NotJudged | None]] = {
+    codes.FEW_EFFECTIVE: _check_weights,
+    codes.FEW_ANCESTORS: _check_ancestors,
+    codes.DISAGREEMENT: _check_islands,
+    codes.INACCURATE: _check_error,
+    codes.SURPRISED: _check_forecasts,
+}
+"""Checks of the figures that each step records; all others are flags."""

@@ -72,15 +72,18 @@ def forecast(
 
 
 def predictive_rank(key: KeyArray, forecasts: Observation, y: Observation) -> Observation:
-    """Return for each component of y the share of forecasts below it (its PIT), NaN where y is missing.
+    """Return for each component of y its rank among the forecasts (its PIT), between 0 and 1, NaN where y is missing.
 
-    Ties are broken at random, so that the ranks of a right model are uniform for counts as well.
+    If y and the M forecasts are exchangeable, y has each of the ranks 0..M with probability 1 / (M + 1), with ties in
+    random order; so (rank + u) / (M + 1) is uniform, and so is (below + u (ties + 1)) / (M + 1), which draws the order
+    among ties and the place within the rank by one uniform u. This holds for counts as well.
     """
-    tie_share = jax.random.uniform(key)
+    u = jax.random.uniform(key)
 
     def rank(foretold: Any, seen: Any):
         foretold = jnp.asarray(foretold, seen.dtype)
-        below, ties = jnp.mean(foretold < seen, axis=0), jnp.mean(foretold == seen, axis=0)
-        return jnp.where(jnp.isnan(seen), jnp.nan, below + tie_share * ties).astype(seen.dtype)
+        below, ties = jnp.sum(foretold < seen, axis=0), jnp.sum(foretold == seen, axis=0)
+        place = (below + u * (ties + 1)) / (len(foretold) + 1)
+        return jnp.where(jnp.isnan(seen), jnp.nan, place).astype(seen.dtype)
 
     return jax.tree.map(rank, forecasts, y)

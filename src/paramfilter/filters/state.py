@@ -69,7 +69,8 @@ class StepInfo:
             0 for exact beliefs. Above 0.5 the outcome is flagged.
         rhat: How far islands disagree about each coordinate of theta: 1 if they agree, NaN if there is only one.
         num_ancestors: Distinct ancestors behind the particles, at a time between t/4 and t/2.
-        pit: Share of the forecasts that lie below y, for each component: uniform if the model is right; NaN if missing.
+        pit: Rank of y among the forecasts, between 0 and 1, for each component: uniform if the model is right; NaN if
+            missing.
     """
 
     ess: Float[Array, ""]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
-from paramfilter.diagnostics import Record
+from paramfilter.diagnostics.diagnosis import Record, count_distinct
 from paramfilter.filters import StepInfo
 from paramfilter.results.tree import PIT
 
@@ -21,5 +23,15 @@ def record_of(tree: Any) -> Record:
         time=int(tree.attrs["num_observations"]),
         mixed_at=int(tree.attrs["mixed_at"]),
         outcome=int(tree.attrs["outcome"]),
+        num_values=count_distinct(_thetas(tree)),
+        skips_outliers=bool(tree.attrs.get("skips_outliers", 0)),
         info=StepInfo(pit=ranks["y"] if list(ranks) == ["y"] else ranks, **figures),
     )
+
+
+def _thetas(tree: Any) -> np.ndarray:
+    """Return theta of each particle, a row for each."""
+    particles = tree["particles"]
+    num_particles = particles["log_weight"].size
+    names = json.loads(tree.attrs["made_by"])["parameters"]
+    return np.concatenate([np.reshape(np.asarray(particles[name]), (num_particles, -1)) for name in names], axis=1)

@@ -84,7 +84,7 @@ def to_datatree(
     for name in ("posterior", "prior", "particles", "filtered"):
         groups[name] = _in_order(groups[name], filter.model.prior)
     tree = xarray.DataTree.from_dict(groups)
-    tree.attrs = _attributes(state)
+    tree.attrs = _attributes(filter, state)
     for name in ("posterior", "prior"):
         tree[name].attrs = {"inference_library": "paramfilter", "sample_dims": ["chain", "draw"]}
     return tree
@@ -186,7 +186,7 @@ def _supports(filter: ParticleFilter) -> dict[str, dict[str, float]]:
     return bounds
 
 
-def _attributes(state: FilterState) -> dict[str, Any]:
+def _attributes(filter: ParticleFilter, state: FilterState) -> dict[str, Any]:
     made_by = json.loads(state.made_by)
     return {
         "inference_library": "paramfilter",
@@ -198,5 +198,6 @@ def _attributes(state: FilterState) -> dict[str, Any]:
         "log_evidence": float(state.log_evidence),
         "outcome": int(state.outcome),
         "mixed_at": int(state.mixed_at),
+        "skips_outliers": int(filter.outliers is not None),
         "made_by": state.made_by,
     }
