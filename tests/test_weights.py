@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from paramfilter.weights import (
     choose_by_weight,
     effective_sample_size,
+    mixture_mean_and_variance,
     normalise,
     relative_weights,
     weighted_mean_and_variance,
@@ -74,6 +75,13 @@ def test_particles_are_chosen_by_weight():
     weights = np.array([0.1, 0.2, 0.3, 0.4])
     counts = np.bincount(choose_by_weight(jax.random.key(6), jnp.log(jnp.asarray(weights)), 1000), minlength=4)
     assert np.all(np.abs(counts - 1000 * weights) <= 1)  # systematic: at most one off
+
+
+def test_mixture_varies_within_its_parts_and_between_them():
+    log_weights = jnp.log(jnp.array([1.0, 3.0]))
+    mean, variance = mixture_mean_and_variance(log_weights, {"a": jnp.array([0.0, 4.0])}, {"a": jnp.array([1.0, 2.0])})
+    assert mean["a"] == pytest.approx(3.0, rel=1e-6)
+    assert variance["a"] == pytest.approx((1 * 1 + 3 * 2) / 4 + (1 * 9 + 3 * 1) / 4, rel=1e-6)
 
 
 def test_total_of_weights_is_found_far_from_zero(float64):
