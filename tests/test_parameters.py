@@ -28,6 +28,17 @@ def test_coordinates_count_the_free_numbers(parameters):
     assert parameters.dimension == 4 + 2 + 2  # a simplex of three has two
 
 
+def test_each_coordinate_has_a_name_and_prior_moments(parameters):
+    vectors = ["vector[0]", "vector[1]", "weights[0]", "weights[1]"]
+    assert parameters.coordinate_names == ["level", "scale", "share", "window", *vectors]
+    count = len(parameters.prior_draws)
+    mean_of_level, mean_of_log_scale = parameters.prior_mean[:2]
+    assert abs(mean_of_level - 1.0) < 5.5 * 2.0 / np.sqrt(count)  # false alarms: 4e-8
+    assert abs(mean_of_log_scale) < 5.5 * 0.5 / np.sqrt(count)
+    # The sd of n Gaussian draws is off by 1 / sqrt(2 n) of itself.
+    np.testing.assert_allclose(parameters.prior_sd[:2], [2.0, 0.5], rtol=5.5 / np.sqrt(2 * count))
+
+
 def test_constrain_and_unconstrain_invert_each_other(parameters, float64):
     for z in parameters.prior_draws[:20]:
         theta = parameters.constrain(jnp.asarray(z))
