@@ -1,7 +1,9 @@
 """Simulated series follow the model they are drawn from."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import paramfilter as pf
 
@@ -14,6 +16,12 @@ def test_noises_of_moves_and_observations_are_independent():
     pairs = [(moves, errors), (moves[1:], moves[:-1]), (errors[1:], errors[:-1]), (moves[1:], errors[:-1])]
     for first, second in pairs:
         assert abs(np.corrcoef(first, second)[0, 1]) < 6 / np.sqrt(num_steps)  # false alarms: 2e-9 each
+
+    model, theta = pf.models.linear_gaussian(), {"phi": jnp.float32(0.6)}
+    keys = jax.random.split(jax.random.key(1), num_steps)
+    following = jax.vmap(lambda key: model.sample_next(key, theta, jnp.float32(0.0), None))(keys)
+    variance = np.var(moves) + np.var(errors)
+    assert np.var(following) == pytest.approx(variance, rel=6 * np.sqrt(2 * 2 / num_steps))  # two estimates of it
 
 
 def test_a_model_may_be_used_for_the_first_time_inside_a_compiled_function():
