@@ -40,7 +40,8 @@ MODULES = (
 )
 # Where neither the folder nor the first word of the file's name leads to its tests.
 TESTS_ELSEWHERE = {
-    "kalman": ["filters/test_banks.py"],
+    "filters/loop": ["filters/test_loop.py", "filters/test_bad_input.py", "filters/test_backward.py"],
+    "kalman": ["references/test_kalman_grid.py", "filters/test_banks.py"],
     "fleet": ["test_fleet.py"],
     "beliefs/renewing_kernel": ["beliefs/test_mixing.py"],
     "beliefs/weight_fit": ["beliefs/test_mixing.py"],
