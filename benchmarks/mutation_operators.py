@@ -8,6 +8,7 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 ARITHMETIC = {
     **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult},
@@ -63,7 +64,7 @@ def _first_lines(function: ast.FunctionDef) -> dict[str, int]:
     return lines | {node.arg: function.lineno for node in ast.walk(function.args) if isinstance(node, ast.arg)}
 
 
-def _changes(node, first_lines: dict[str, int]) -> Iterator[tuple[str, ast.AST, str]]:
+def _changes(node: Any, first_lines: dict[str, int]) -> Iterator[tuple[str, Any, str]]:
     """Return the mistakes that can be made at a node: the kind, what is replaced, and by which text."""
     new = copy.copy(node)
     match new:
