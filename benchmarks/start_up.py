@@ -1,8 +1,11 @@
-"""What is waited for before the first number: `python -m benchmarks.start_up [model ...]`.
+"""What a user waits for before the first number, in fresh processes with byte code in place.
 
-CPU seconds in a fresh process without a compilation cache: choosing a filter with `auto_filter` and making it, tracing
-its step, compiling it; and the size of what was compiled. Then seconds of `import paramfilter` beyond `jax` and
-`numpyro`, with byte code and without: the median of some processes each, interleaved.
+    python -m benchmarks.start_up                                  # this checkout
+    python -m benchmarks.start_up --against OTHER/.venv/bin/python   # interleaved with another checkout's environment
+
+README's example: CPU seconds and compiled programs of a first process, whose compilation cache is empty, and of a
+second, which finds what the first has left there. The command line: CPU seconds of `paramfilter --help` and others
+beyond `python -c pass`. Steps of some models: instructions of the compiled program. Medians of interleaved runs.
 """
 
 from __future__ import annotations
@@ -10,68 +13,123 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
-from benchmarks.tables import put_row
+from benchmarks.tables import write_table
 
-NUM_PARTICLES, NUM_IMPORTS = 100, 7
-MADE = """
-import json, sys, time
-import jax, jax.numpy as jnp, paramfilter as pf
-from paramfilter.probe import probe
-def since(start): return round(time.process_time() - start, 1)
-model = getattr(pf.models, sys.argv[1])()
-start = time.process_time()
-filter = pf.auto_filter(model, int(sys.argv[2]))
-choose, start = since(start), time.process_time()
-state = filter.init(jax.random.key(0), model.example_inputs)
-y = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), probe(model).y)
-jax.block_until_ready(state)
-begin, start = since(start), time.process_time()
-lowered = jax.jit(filter.step).lower(state, y, model.example_inputs)
-trace, start = since(start), time.process_time()
-compiled = lowered.compile()
-found = {"belief": str(filter.belief), "choose": choose, "first_state": begin, "trace": trace, "compile": since(start)}
-print(json.dumps(found | {"operations": len(compiled.as_text().splitlines())}))
+README = Path(__file__).parents[1] / "README.md"
+MODELS = ("sin", "tracking", "stochastic_volatility")
+COMMANDS = {
+    "paramfilter --help": ["--help"],
+    "paramfilter explain W03": ["explain", "W03"],
+    "paramfilter run, model mistyped": ["run", "sni", "data.csv"],
+}
+
+COUNTED = """
+import jax
+programs = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, seconds, **_: programs.append(seconds) if event.endswith("backend_compile_duration") else None
+)
+{example}
+print("FOUND", len(programs))
 """
-IMPORTED = """
-import time, jax, numpyro
-start = time.perf_counter()
-import paramfilter
-print(time.perf_counter() - start)
+SIZE = """
+import jax, numpy as np, sys
+import paramfilter as pf
+from paramfilter.filters.advance import advance, window_of
+model = getattr(pf.models, sys.argv[1])()
+filter = pf.auto_filter(model, 100)
+inputs = jax.tree.map(lambda leaf: np.asarray(leaf)[None], model.example_inputs)
+ys = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape), leaf.dtype), filter.shapes.y)
+state = filter.init(jax.random.key(0), model.example_inputs)
+compiled = filter.compiled(advance).__wrapped__.lower(state, *window_of((ys, inputs)), np.int32(1)).compile()
+print("FOUND", sum(" = " in line for line in compiled.as_text().splitlines()))
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure what is waited for before the first number.")
-    parser.add_argument("models", nargs="*", default=["sin", "tracking", "stochastic_volatility"])
-    for model in parser.parse_args(arguments).models:
-        row = {"what": model, **json.loads(last_line(MADE, model, str(NUM_PARTICLES)))}
-        keep(row)
-    kinds = {"import, with byte code": {}, "import, without byte code": {"PYTHONPYCACHEPREFIX": os.devnull}}
-    for settings in kinds.values():
-        last_line(IMPORTED, **settings)  # leaves byte code behind, and warms the disk
-    seconds = {kind: [] for kind in kinds}
-    for _ in range(NUM_IMPORTS):
-        for kind, settings in kinds.items():
-            seconds[kind].append(float(last_line(IMPORTED, **settings)))
-    for kind, each in seconds.items():
-        keep({"what": kind, "seconds": round(statistics.median(each), 3)})
+    parser.add_argument("--against", help="the Python of another checkout's environment")
+    parser.add_argument("--runs", type=int, default=3)
+    given = parser.parse_args(arguments)
+    pythons = {"here": sys.executable} | ({"against": given.against} if given.against else {})
+    table = {
+        "units": "CPU seconds (user and system), byte code in place; medians",
+        "runs": given.runs,
+        "readme": readme(pythons, given.runs),
+        "command line, beyond python -c pass": commands(pythons, given.runs),
+        "instructions of the program behind step and run": {
+            model: int(run(sys.executable, SIZE, model)[1]) for model in MODELS
+        },
+    }
+    write_table("start_up", table)
+    print(json.dumps(table, indent=1))
 
 
-def last_line(program: str, *arguments: str, **settings: str) -> str:
-    """Run a program in a process of its own, without a compilation cache, and return the last line it prints."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")} | settings
-    command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
+def readme(pythons: dict[str, str], num_runs: int) -> dict:
+    """Run README's example in each environment, twice with one cache, several times in turn."""
+    block = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert block is not None
+    program = COUNTED.format(example=block.group(1))
+    for python in pythons.values():
+        run(python, "import jax, numpyro.distributions, paramfilter, matplotlib.pyplot, xarray")  # writes byte code
+    found = {name: {"first": [], "second": [], "programs": []} for name in pythons}
+    for _ in range(num_runs):
+        for name, python in pythons.items():
+            with tempfile.TemporaryDirectory() as folder:
+                for process in ("first", "second"):
+                    seconds, programs = run(python, program, XDG_CACHE_HOME=folder, MPLCONFIGDIR=f"{folder}/matplotlib")
+                    found[name][process].append(round(seconds, 1))
+                found[name]["programs"].append(int(programs))
+    return {
+        name: {
+            "first process": round(statistics.median(each["first"]), 1),
+            "second process": round(statistics.median(each["second"]), 1),
+            "programs": max(each["programs"]),
+            "all": list(zip(each["first"], each["second"], strict=True)),
+        }
+        for name, each in found.items()
+    }
 
 
-def keep(row: dict) -> None:
-    print(row, flush=True)
-    put_row("start_up", {"units": "CPU seconds; lines of HLO", "particles": NUM_PARTICLES}, row, ("what",))
+def commands(pythons: dict[str, str], num_runs: int) -> dict:
+    """Time commands that filter nothing, each beside a Python that does nothing."""
+    found = {}
+    for label, arguments in COMMANDS.items():
+        for name, python in pythons.items():
+            program = f"import sys; sys.argv[1:] = {arguments!r}; from paramfilter.cli import main; main()"
+            run(python, program, check=False)
+            more = [run(python, program, check=False)[0] - run(python, "pass")[0] for _ in range(num_runs)]
+            found.setdefault(label, {})[name] = round(statistics.median(more), 2)
+    return found
+
+
+def run(python: str, program: str, *arguments: str, check: bool = True, **settings: str) -> tuple[float, str]:
+    """Run a program in a process of its own; return its CPU seconds and the word it printed after FOUND."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "PYTHONDONT", "XLA_"))}
+    with tempfile.TemporaryDirectory() as folder, open(f"{folder}/printed", "w+") as printed:
+        process = subprocess.Popen(
+            [python, "-c", program, *arguments],
+            env=kept | {"OMP_NUM_THREADS": "1"} | settings,
+            cwd=folder,
+            stdout=printed,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        errors = process.stderr.read() if process.stderr is not None else ""
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if check and process.returncode:
+            raise RuntimeError(errors)
+        printed.seek(0)
+        return used.ru_utime + used.ru_stime, printed.read().rpartition("FOUND")[2].strip()
 
 
 if __name__ == "__main__":

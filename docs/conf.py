@@ -55,6 +55,7 @@ autosummary_context = {
     "public_modules": [
         "paramfilter",
         "paramfilter.beliefs",
+        "paramfilter.config",
         "paramfilter.models",
         "paramfilter.paper",
         "paramfilter.plots",

@@ -92,6 +92,7 @@ def test_what_is_done_is_not_done_again_and_what_is_lost_comes_back_the_same(sha
     assert pf.backfill(make_filter, shared_out, posteriors, seed=7).num_files == 0
 
 
+@pytest.mark.slow
 def test_ray_actors_give_the_same(shared_out, posteriors, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_worker_niceness", "0")  # others may be running tests
     report = pf.backfill(make_filter, shared_out, tmp_path / "by_actors", seed=7, num_workers=2)
@@ -99,6 +100,7 @@ def test_ray_actors_give_the_same(shared_out, posteriors, tmp_path, monkeypatch)
     assert read(tmp_path / "by_actors") == read(posteriors)
 
 
+@pytest.mark.slow
 def test_going_on_from_kept_states_is_as_good_as_never_having_stopped(rows, posteriors, tmp_path):
     early = rows["time"] < 4
     for name, mask in (("early", early), ("late", ~early)):
@@ -109,6 +111,7 @@ def test_going_on_from_kept_states_is_as_good_as_never_having_stopped(rows, post
     assert read(tmp_path / "two") == read(posteriors)
 
 
+@pytest.mark.slow
 def test_vectors_and_inputs_have_a_column_for_each_component(tmp_path):
     def make():
         model = pf.StateSpaceModel(

@@ -23,6 +23,7 @@ def found() -> Calibration:
     return pf.calibrate(jax.random.key(0), filter, TIMES, NUM_RUNS, progress=False)
 
 
+@pytest.mark.slow
 def test_ranks_are_uniform(found):
     assert found.quantities == ("phi", "x", "log p(y | x, theta)")
     assert found.ranks.shape == (NUM_RUNS, 3, 3) and not np.any(np.isnan(found.ranks))

@@ -156,6 +156,7 @@ def test_doctor_tells_of_threads(monkeypatch, limits, words):
     assert words in checkup.threads()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["sin", "rainfall_runoff"])  # the second reads inputs
 def test_bench_counts_steps(call, model):
     code, out, said = call("bench", model, "--steps", "20", "--series", "2", "--json", *LEARN)

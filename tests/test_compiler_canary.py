@@ -6,6 +6,7 @@ import pytest
 from paramfilter import compiler_canary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kernel", compiler_canary.KERNELS, ids=lambda kernel: kernel.__name__)
 def test_compiled_kernel_agrees_with_numpy_in_every_row(kernel, dtype):

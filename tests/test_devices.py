@@ -15,7 +15,9 @@ COLLECTIVES = "all-gather|all-reduce|all-to-all|reduce-scatter|collective-permut
 RUN = """
 import json
 import jax, numpy as np, numpyro.distributions as dist, paramfilter as pf
+from paramfilter.filters.advance import window_of
 from paramfilter.fleet import fleet as module
+from paramfilter.fleet.blocks import WINDOW
 
 model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), r=0.5)
 filter = pf.storvik_filter(model, 32)
@@ -28,12 +30,12 @@ for row in ys:
     state, info = fleet.step(state, row)
 for count in (2, 3, 5):
     state, info = fleet.update(state, [120, 9, 1, 33, 17][:count], ys[0, :count])
-compiled = fleet._step.lower(
-    state.series, *fleet._filled((ys[0], None, np.ones(num_series, bool)), np.arange(num_series), state.num_rows)
-).compile()
+given = (*window_of((ys[0][:, None], None), size=WINDOW, axis=1), np.ones(num_series, np.int32))
+given = fleet._filled(given, np.arange(num_series), state.num_rows)
+compiled = fleet._advance.__wrapped__.lower(state.series, *given).compile()
 found = {{
     "num_devices": jax.device_count(),
-    "mean": module._fetch(fleet.mean(state)["phi"]).tolist(),
+    "mean": module._fetch(jax.numpy.asarray(fleet.mean(state)["phi"])).tolist(),
     "time": module._fetch(state.time).tolist(),
     "ess": info.ess.tolist(),
     "program": compiled.as_text(),
@@ -57,6 +59,7 @@ def test_eight_devices_give_what_one_gives_and_send_nothing(alone):
     assert re.findall(COLLECTIVES, shared_out["program"]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_processes", [2, 4])
 def test_processes_share_a_fleet_out(num_processes, alone):
     shared_out = found_by(RUN.format(alone=False), num_processes)
@@ -98,6 +101,7 @@ def exact():
     return pf.references.kalman_grid(model, ys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_processes", "num_devices"), [(1, 8), (2, 1)])
 def test_a_large_filter_is_right_on_any_number_of_devices_and_sends_a_few_numbers(num_processes, num_devices, exact):
     found = found_by(LARGE, num_processes, num_devices)

@@ -44,6 +44,7 @@ def test_a_mesh_has_one_axis():
         pf.LargeFilter(filter, jax.make_mesh((1, 1), ("rows", "columns")))
 
 
+@pytest.mark.slow
 def test_a_step_that_fails_on_all_devices_does_not_count():
     model = pf.models.linear_gaussian()
     large = pf.LargeFilter(pf.sir_filter(model, 8), jax.make_mesh((1,), ("device",)))

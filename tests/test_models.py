@@ -43,7 +43,13 @@ MODELS[UNKNOWN_SCALE] = pf.models.cauchy_ar1(scale=dist.LogNormal(0.0, 0.5))
 TRUTHS[UNKNOWN_SCALE] = MODULES["cauchy_ar1"].TRUTH_WITH_SCALE
 
 
-@pytest.mark.parametrize("name", MODELS)
+FEW = ("sin", "star", "tracking", "epidemic")
+"""One parameter, several, vectors, and inputs."""
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+)
 def test_model_passes_the_probe_and_simulates_finite_series(name):
     shapes = probe(MODELS[name])
     xs, ys = pf.simulate(jax.random.key(0), MODELS[name], TRUTHS[name], NUM_STEPS, INPUTS.get(name))
@@ -106,6 +112,7 @@ def test_unknown_scale_widens_the_cauchy_shocks():
     agree(UNKNOWN_SCALE, theta, 4.0, 9.0, 12.0, stats.cauchy(0.5 * 4.0, 2.5), stats.norm(9.0, 10.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tracking", "regime_switching", "epidemic", "rainfall_runoff"])
 def test_series_stay_finite_over_the_bulk_of_the_prior(name):
     model = MODELS[name]

@@ -45,6 +45,7 @@ def test_taylor_densities_converge_for_the_example_and_diverge_for_cauchy_noise(
     drawn("taylor_densities", results)
 
 
+@pytest.mark.slow
 def test_the_gibbs_density_of_sin_closes_in_on_the_truth():
     results = compute_sin_shrinkage(times=(16, 256, 1024), num_data_sets=1)
     sds = np.array(results["sd"])
@@ -53,6 +54,7 @@ def test_the_gibbs_density_of_sin_closes_in_on_the_truth():
     drawn("sin_shrinkage", results)
 
 
+@pytest.mark.slow
 def test_the_gibbs_density_of_star_shrinks():
     results = compute_star_shrinkage(times=(30, 300), num_data_sets=1)
     assert np.all(np.diff(np.array(results["sd"])[0], axis=0) < 0)
@@ -68,6 +70,7 @@ def test_the_approximate_density_of_sin_converges_in_the_order():
     FIGURES["sin_orders"].draw(results)
 
 
+@pytest.mark.slow
 def test_at_a_fixed_order_the_divergence_grows_with_time_unless_centred_at_the_truth():
     results = plain(compute_sin_divergence((3,), (3,), (256, 4096), num_data_sets=2))
     at_zero, at_truth = (np.array(results[name]["3"]) for name in ("centred_at_0", "centred_at_truth"))
@@ -76,6 +79,7 @@ def test_at_a_fixed_order_the_divergence_grows_with_time_unless_centred_at_the_t
     FIGURES["sin_divergence"].draw(results)
 
 
+@pytest.mark.slow
 def test_the_series_of_cauchy_and_star_miss_the_truth_even_when_states_are_known():
     results = plain(compute_series_alone((4, 10), (9,), num_data_sets=1, num_steps=300))
     cauchy, star = results["cauchy"], results["star"]
@@ -104,6 +108,7 @@ def test_a_printed_belief_is_its_series(belief, model, cut_off, theta):
     np.testing.assert_allclose(believed - believed[0], exact - exact[0], rtol=1e-9, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_sin_is_learned_by_the_filter_as_printed():
     size = Size(num_data_sets=1, num_steps=100, exact_times=(), kinds=("printed",))
     results = plain(compute_sin_filters(size))
@@ -119,6 +124,7 @@ def yardsticks():
     return compute_sin_filters(Size(1, 200, (), ("sir", "liu_west"), with_exact=False), many=100)["filters"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["SIR, 100", "Liu–West, 100"])
 def test_with_few_particles_the_rivals_collapse_far_from_the_truth(yardsticks, label):
     (end,) = yardsticks[label]["ends"]
@@ -126,11 +132,13 @@ def test_with_few_particles_the_rivals_collapse_far_from_the_truth(yardsticks, l
     assert end["sd"]["theta"] < 1e-3
 
 
+@pytest.mark.slow
 def test_the_plain_filter_collapses_on_cauchy_noise():
     results = compute_cauchy_filters(Size(1, 200, (), ("sir",), with_exact=False), many=100)
     assert results["filters"]["SIR, 100"]["ends"][0]["sd"]["a"] < 1e-3
 
 
+@pytest.mark.slow
 def test_liu_west_with_few_particles_collapses_on_star():
     results = compute_star_filters(Size(1, 200, (), ("liu_west",), with_exact=False), many=100)
     assert min(results["filters"]["Liu–West, 100"]["ends"][0]["sd"].values()) < 0.1

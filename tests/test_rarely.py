@@ -26,6 +26,7 @@ def both(is_due, key, shift, x):
     return rarely(is_due, costly, (key, shift, x), {"x": x, "twice": x})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("due", [[], [3], [0, 17, 63], range(64)])
 def test_a_batch_gives_what_each_alone_gives_and_only_those_due_pay(due):
     is_due = np.isin(np.arange(64), list(due))

@@ -29,6 +29,7 @@ def seasonal(**inputs):
     )
 
 
+@pytest.mark.slow
 def test_typical_inputs_show_what_one_example_hides():
     """log p(x' | theta) has the terms a e^(bu) and a^2 e^(2bu): two numbers for each season."""
     seasons = jnp.array([-1.0, 0.0, 1.0])
@@ -51,6 +52,7 @@ def test_a_parameter_that_changes_nothing_is_named():
     assert "cannot teach: idle" in str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "belief"),
     [

@@ -35,6 +35,7 @@ def exact_draws(model, ys):
     return draws, jax.jit(jax.vmap(last_state))(draws, jax.random.split(jax.random.key(6), NUM_DRAWS))
 
 
+@pytest.mark.slow
 def test_the_second_half_of_the_data_completes_the_first():
     model = level()
     _, ys = pf.simulate(jax.random.key(0), model, TRUTH, 300)
@@ -124,6 +125,7 @@ class TestWhatIsRefused:
             pf.start_from_draws(level(), {**draws, "phi": np.exp(3 * np.abs(draws["phi"] - 0.8) / 0.05)})
 
 
+@pytest.mark.slow
 def test_islands_are_handed_out_as_chains():
     model = level(r=0.5)
     filter = pf.ParticleFilter(model, 40, Conjugate(), num_islands=4)

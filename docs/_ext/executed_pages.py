@@ -1,12 +1,15 @@
 """Which pages with code cells are executed: all with `sphinx -t full`, otherwise those that have changed.
 
-`executed.json` has the digest of each page that was last executed without an error, taken of its text and of the
-sources behind it. A page that still has this digest is built as strictly as any other, but without outputs.
+`executed.json` has the digest of each page that was last executed without an error, taken of its code cells and of the
+library's syntax, so that prose and comments do not count. A page that still has this digest is built as strictly as any
+other, but without outputs.
 """
 
+import ast
 import functools
 import hashlib
 import json
+import re
 import time
 from pathlib import Path
 
@@ -18,6 +21,8 @@ DOCS = Path(__file__).parents[1]
 LIBRARY = DOCS.parent / "src" / "paramfilter"
 RECORD = DOCS / "executed.json"
 STARTED = time.time()
+
+CELL = re.compile(r"^```\{code-cell\}.*?^```$", flags=re.DOTALL | re.MULTILINE)
 
 APART = {"cli": "shell_cells"} | {name: f"paramfilter.{name}" for name in ("paper", "serving", "streaming")}
 """Packages that the rest of the library does not import, and what a page that uses them contains."""
@@ -35,7 +40,13 @@ def _digest(page: str) -> str:
     unused = {package for package, word in APART.items() if word not in page}
     sources = [path for path in sorted(LIBRARY.rglob("*.py")) if path.relative_to(LIBRARY).parts[0] not in unused]
     sources += [path for path in HELPERS if path.stem in page]
-    return hashlib.sha256("\0".join([page, *(path.read_text() for path in sources)]).encode()).hexdigest()
+    parts = [*CELL.findall(page), *map(_syntax, sources)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@functools.cache
+def _syntax(path: Path) -> str:
+    return ast.dump(ast.parse(path.read_text()))
 
 
 def skip_unchanged(app: Sphinx, config: Config) -> None:

@@ -86,12 +86,13 @@ class LinearModel:
         angles = np.arange(NUM_PROBES)[:, None] + np.arange(1, self.state_size + 1) ** 2
         directions = np.cos(angles) * np.geomspace(1.0, PROBE_REACH, NUM_PROBES)[:, None]
         at_probes = jax.jit(jax.vmap(self._misses, in_axes=(0, 0, None, None)))
-        zs = jnp.asarray(self.model.parameters.prior_draws[:NUM_PROBES], float)
+        precision = jnp.result_type(float)
+        probes = directions.astype(precision), self.model.parameters.prior_draws[:NUM_PROBES].astype(precision)
         for inputs_now in inputs:
-            found = at_probes(jnp.asarray(directions, float), zs, initial_inputs, inputs_now)
+            found = jax.device_get(at_probes(*probes, initial_inputs, inputs_now))
             for part, (bent, uneven) in found.items():
-                if bool(jnp.any(bent)) or bool(jnp.any(uneven)):
-                    cause = "its mean is not linear in x" if bool(jnp.any(bent)) else "its scale depends on x"
+                if np.any(bent) or np.any(uneven):
+                    cause = "its mean is not linear in x" if np.any(bent) else "its scale depends on x"
                     raise ModelError(
                         f"{self.asker} needs a model that is linear and Gaussian given theta, but in {part} {cause}; "
                         f"{self.otherwise}"

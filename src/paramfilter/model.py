@@ -29,6 +29,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from paramfilter import distributions
@@ -37,7 +38,9 @@ from paramfilter.config import use_compilation_cache
 from paramfilter.errors import DataError, ModelError
 from paramfilter.laws import ARGUMENTS, describe, explained
 from paramfilter.parameters import Parameters
+from paramfilter.tracing import is_traced
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
+from paramfilter.waiting import waiting
 
 
 @jax.tree_util.register_dataclass
@@ -86,12 +89,14 @@ class StateSpaceModel:
         """The unknowns: names, priors, coordinates."""
         return Parameters(self.prior)
 
-    def inputs_at(self, index: Int[Array, "..."]) -> Inputs:
+    def inputs_at(self, index: Int[Array | np.ndarray, "..."]) -> Inputs:
         """Return inputs that a step may meet: rows of the typical ones, from the top again after the last."""
+        numbers = jnp if is_traced(index) else np
         if self.typical_inputs is None:
-            shape = jnp.shape(index)
-            return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*shape, *jnp.shape(leaf))), self.example_inputs)
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[index % len(leaf)], self.typical_inputs)
+            shape = np.shape(index)
+            spread = lambda leaf: numbers.broadcast_to(leaf, (*shape, *np.shape(leaf)))
+            return jax.tree.map(spread, as_inputs(self.example_inputs))
+        return jax.tree.map(lambda leaf: numbers.asarray(leaf)[index % len(leaf)], as_inputs(self.typical_inputs))
 
     @property
     def original(self) -> StateSpaceModel:
@@ -164,8 +169,12 @@ def simulate(
     num_steps = whole_number(num_steps, "num_steps", 1, f"The call is {call}.")
     theta = model.parameters.as_theta(theta)
     inputs = as_inputs(inputs, "num_steps", num_steps)
-    key_initial, key_steps = jax.random.split(key)
-    x0 = strongly_typed(model.sample_initial(key_initial, theta, initial_inputs))
+    initial_inputs = as_inputs(initial_inputs)
+
+    def series(_, key):
+        key_initial, key_steps = jax.random.split(key)
+        x0 = strongly_typed(model.sample_initial(key_initial, theta, initial_inputs))
+        return None, jax.lax.scan(step, x0, (jax.random.split(key_steps, num_steps), inputs))[1]
 
     def step(x, step_input):
         step_key, inputs_now = step_input
@@ -174,8 +183,11 @@ def simulate(
         require_same_kind(x_prev, x)
         return x, (x, model.sample_observation(key_observe, theta, x, inputs_now))
 
-    _, (xs, ys) = jax.lax.scan(step, x0, (jax.random.split(key_steps, num_steps), inputs), length=num_steps)
-    return xs, ys
+    # A loop with one turn is one program, as jit would be. But jit, met by a constant of NumPy in float64 while 32 bits
+    # are on, makes JAX 0.12 fail at the same constant once 64 bits are on ("operand type mismatch").
+    with waiting("compiling the simulation"):
+        drawn = jax.lax.scan(series, None, key[None])[1]
+        return jax.tree.map(lambda leaf: jnp.reshape(leaf, leaf.shape[1:]), drawn)
 
 
 def require_same_kind(x_prev: State, x: State) -> None:
@@ -195,7 +207,7 @@ def as_inputs(inputs: Inputs, ruler: str = "", length: int | None = None) -> Inp
     `ruler` names what the length was taken from.
     """
     try:
-        inputs = strongly_typed(jax.tree.map(jnp.asarray, inputs))
+        inputs = jax.tree.map(_as_array, inputs)
     except (TypeError, ValueError) as error:
         raise DataError(
             f"inputs must hold numbers only, got {describe(inputs)}. Turn dates into numbers, for example days since "
@@ -209,6 +221,14 @@ def as_inputs(inputs: Inputs, ruler: str = "", length: int | None = None) -> Inp
                 "dicts and not one number for all steps."
             )
     return inputs
+
+
+def _as_array(leaf: Any) -> Array | np.ndarray:
+    """Return an array of a definite dtype that JAX has: of NumPy, if it has a value."""
+    if is_traced(leaf):
+        return strongly_typed(leaf)
+    array = np.asarray(leaf)
+    return array.astype(jnp.result_type(array), copy=False)
 
 
 def strongly_typed(tree: Any) -> Any:

@@ -16,7 +16,7 @@ numbers, a logit for an interval. Densities in z carry the Jacobian, so nothing 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,13 +24,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Float
 from numpyro.distributions import ImproperUniform, biject_to
 
 from paramfilter.arguments import kind_of
 from paramfilter.errors import ModelError
 from paramfilter.joint_prior import JointPrior
+from paramfilter.tracing import evaluate, is_traced
 from paramfilter.types import KeyArray, Theta
 
 NUM_PRIOR_DRAWS = 4096
@@ -64,9 +64,11 @@ class Parameters:
             scores = {name: jnp.sum(prior.log_prob(theta[name])) for name, prior in self.prior.items()}
             return z, theta, scores
 
+        def draw_all(seed):
+            return jax.vmap(draw)(jax.random.split(jax.random.key(seed), NUM_PRIOR_DRAWS))
+
         try:
-            with jax.ensure_compile_time_eval():  # a model may meet its first use inside a compiled function
-                draws, thetas, scores = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(0), NUM_PRIOR_DRAWS))
+            draws, thetas, scores = evaluate(draw_all, np.uint32(0))
         except NotImplementedError as error:
             raise ModelError(f"a prior cannot be drawn from ({error!r}). {_cure(self.names[0])}") from error
         for name in self.names:
@@ -138,6 +140,11 @@ class Parameters:
         """Map coordinates to named parameters on their natural scale."""
         return {name: self.bijectors[name](self._block(name, z)) for name in self.names}
 
+    @cached_property
+    def constrain_all(self) -> Callable[[Float[Array | np.ndarray, "draw param"]], dict[str, Array]]:
+        """`constrain` for many points, compiled."""
+        return jax.jit(jax.vmap(self.constrain))
+
     def unconstrain(self, theta: Theta) -> Float[Array, " param"]:
         """Map named parameters to coordinates."""
         theta = self.as_theta(theta)
@@ -167,20 +174,20 @@ class Parameters:
         theta = {name: self.prior[name].sample(k) for name, k in zip(self.names, keys, strict=True)}
         return self.unconstrain(theta)
 
-    def as_theta(self, theta: Theta) -> dict[str, Array]:
+    def as_theta(self, theta: Theta) -> dict[str, Array | np.ndarray]:
         """Turn theta into arrays of the prior's shapes; refuse other names, shapes, and values outside the support."""
         self.check_names(theta)
         values = {}
         for name in self.names:
             shape = self.prior[name].shape()
             try:
-                values[name] = jnp.broadcast_to(jnp.asarray(theta[name], float), shape)
+                values[name] = _as_shape(theta[name], shape)
             except (TypeError, ValueError) as error:
                 raise ModelError(
                     f'theta["{name}"] must be numbers of shape {shape}, as its prior is; got {kind_of(theta[name])}. '
                     "Give one value for each parameter, not draws of it."
                 ) from error
-            if not isinstance(values[name], Tracer) and not np.all(self.prior[name].support(values[name])):
+            if not is_traced(values[name]) and not np.all(self.prior[name].support(values[name])):
                 raise ModelError(
                     f'theta["{name}"] = {theta[name]} lies outside the support of its prior, '
                     f"{self.prior[name].support}. Give a value inside, on the natural scale, or widen the prior."
@@ -205,6 +212,13 @@ class Parameters:
     def _block(self, name: str, z: Float[Array, " param"]) -> Array:
         shape = self.bijectors[name].inverse_shape(self.prior[name].shape())
         return jnp.reshape(z[self.slices[name]], shape)
+
+
+def _as_shape(value: Any, shape: tuple[int, ...]) -> Array | np.ndarray:
+    """Turn a value into floats of a shape: an array of NumPy, if it has a value."""
+    if is_traced(value):
+        return jnp.broadcast_to(jnp.asarray(value, float), shape)
+    return np.broadcast_to(np.asarray(value, jnp.result_type(float)), shape)
 
 
 def _check_prior(name: str, distribution: Any) -> None:

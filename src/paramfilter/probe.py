@@ -13,12 +13,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
 
 from paramfilter import distributions
 from paramfilter.errors import ModelError
-from paramfilter.model import StateSpaceModel, require_same_kind, strongly_typed
+from paramfilter.model import Datum, StateSpaceModel, require_same_kind, strongly_typed
 
 NUM_PROBES = 64
+PARTS = ("initial", "transition", "log p(x | x_prev, theta)", "observation", "log p(y | x, theta)")
 REFUSED_SHARE = 0.5
 """A model that is NaN for more than this share of the prior is refused; for less, a warning names the share."""
 
@@ -69,7 +72,27 @@ def _draw(part: str, law: distributions.DistributionTree) -> Any:
         ) from error
 
 
-def _refuse_nan(model: StateSpaceModel) -> None:
+@dataclass(frozen=True)
+class Trial:
+    """One step of a model at each of some draws from its prior, as NumPy arrays with a leading axis of draws.
+
+    Attributes:
+        z: The parameters.
+        datum: What the step gave.
+        are_finite: For each part of the model, whether what it gave is finite.
+    """
+
+    z: Float[np.ndarray, "draw param"]
+    datum: Datum
+    are_finite: dict[str, Bool[np.ndarray, " draw"]]
+
+
+@lru_cache(maxsize=64)  # models are compared by identity
+def trial(model: StateSpaceModel) -> Trial:
+    """Run one step of the model at each of `NUM_PROBES` draws from its prior, in the precision that is on.
+
+    It is run once, and whoever has to find out something about a model begins with these steps.
+    """
 
     def one(key, z, inputs):
         key_initial, key_move, key_observe = jax.random.split(key, 3)
@@ -86,19 +109,26 @@ def _refuse_nan(model: StateSpaceModel) -> None:
             distributions.ravel(y1),
             model.observation_log_prob(theta, x1, y1, inputs),
         )
-        return [jnp.all(jnp.isfinite(value)) for value in values], theta
+        return (x0, x1, y1), [jnp.all(jnp.isfinite(value)) for value in values]
 
-    keys = jax.random.split(jax.random.key(0), NUM_PROBES)
-    finite, thetas = jax.jit(jax.vmap(one))(
-        keys, jnp.asarray(model.parameters.prior_draws[:NUM_PROBES], float), model.inputs_at(jnp.arange(NUM_PROBES))
-    )
-    parts = ("initial", "transition", "log p(x | x_prev, theta)", "observation", "log p(y | x, theta)")
-    for part, is_finite in zip(parts, finite, strict=True):
-        share = 1.0 - float(jnp.mean(is_finite))
+    def all_of_them(seed, z, inputs):
+        return jax.vmap(one)(jax.random.split(jax.random.key(seed), NUM_PROBES), z, inputs)
+
+    z = model.parameters.prior_draws[:NUM_PROBES].astype(jnp.result_type(float))
+    inputs = model.inputs_at(np.arange(NUM_PROBES))
+    (x0, x1, y1), are_finite = jax.device_get(jax.jit(all_of_them)(np.uint32(0), z, inputs))
+    return Trial(z, Datum(x0, x1, y1, inputs), dict(zip(PARTS, are_finite, strict=True)))
+
+
+def _refuse_nan(model: StateSpaceModel) -> None:
+    found = trial(model)
+    for part, is_finite in found.are_finite.items():
+        share = 1.0 - float(np.mean(is_finite))
         if share == 0.0:
             continue
-        worst = int(jnp.argmin(is_finite))
-        theta = {name: value[worst].tolist() for name, value in thetas.items()}
+        worst = np.argmin(is_finite)
+        thetas = model.parameters.constrain_all(found.z)
+        theta = {name: np.asarray(values)[worst].tolist() for name, values in thetas.items()}
         text = (
             f"{part} is not finite for {share:.0%} of {NUM_PROBES} draws from the prior, for example at theta={theta}. "
             "A scale below zero, a logarithm or square root of a negative number, or an overflow? Bound the prior (its "

@@ -82,6 +82,7 @@ def test_draws_of_two_blocks_stand_in_their_places(after_path, float64):
     assert abs(correlation) < 5.5 / np.sqrt(num_draws)  # independent given the path; false alarms: 4e-8
 
 
+@pytest.mark.slow
 def test_tied_parameters_are_refused_by_name():
     model = pf.models.linear_gaussian(
         phi=dist.Normal(0.3, 0.2), q=dist.InverseGamma(3.0, 2.0), r=dist.InverseGamma(3.0, 2.0)
@@ -125,6 +126,7 @@ def test_blocks_are_values_that_can_be_compared_and_hashed():
     assert two_blocks() == Blocks([("phi", Conjugate()), (("r",), Chebyshev())])
 
 
+@pytest.mark.slow
 def test_filter_with_blocks_of_every_kind_runs_and_learns():
     model = pf.StateSpaceModel(
         prior={"r": dist.LogNormal(-1.0, 0.5), "phi": dist.Normal(0.3, 0.2), "m": dist.Normal(0.0, 1.0)},

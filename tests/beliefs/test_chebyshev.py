@@ -44,12 +44,14 @@ def test_heavy_tailed_states_are_no_trouble(float64):
     assert found.divergence < 1e-2 and found.mean_error < 0.1
 
 
+@pytest.mark.slow
 def test_two_parameters(float64):
     model = pf.models.linear_gaussian(q=dist.LogNormal(0.0, 0.5))
     found = verdict(Chebyshev(9), model, {"phi": 0.8, "q": 1.0}, seed=0, num_steps=300, scale=0.1)
     assert found.divergence < 1e-3 and found.mean_error < 0.1
 
 
+@pytest.mark.slow
 def test_too_few_nodes_are_reported():
     kind, model = Chebyshev(4), pf.models.sin(prior_sd=1.0)
     filter = pf.extended_parameter_filter(model, 100, belief=kind)
@@ -60,6 +62,7 @@ def test_too_few_nodes_are_reported():
     assert float(filter.posterior(state).approximation_error()) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_draws_follow_the_belief(dimension):
     model = pf.models.sin() if dimension == 1 else pf.models.linear_gaussian(q=dist.LogNormal(0.0, 0.5))
@@ -102,6 +105,7 @@ def test_draws_of_two_parameters_are_correlated_as_the_belief_is():
     assert np.arctanh(found) == pytest.approx(np.arctanh(-0.5), abs=6 / np.sqrt(num_draws))
 
 
+@pytest.mark.slow
 def test_an_impossible_theta_does_not_spoil_the_belief():
     """The support of the transition ends where theta says: minus infinity at some nodes."""
     model = pf.StateSpaceModel(

@@ -28,6 +28,7 @@ def test_an_autoregression_is_exact_with_four_numbers(float64):
     assert found.divergence < 1e-10 and found.mean_error < 1e-5
 
 
+@pytest.mark.slow
 def test_stochastic_volatility_is_exact_with_six_numbers(float64):
     model, truth = pf.models.stochastic_volatility(), {"mu": -1.0, "phi": 0.95, "sigma": 0.25}
     assert cross_of_prior(model).exact_rank == 6
@@ -35,11 +36,13 @@ def test_stochastic_volatility_is_exact_with_six_numbers(float64):
     assert found.divergence < 1e-10 and found.mean_error < 1e-5
 
 
+@pytest.mark.slow
 def test_star_is_right_where_the_papers_series_is_not(float64):
     found = verdict(CrossInterpolation(), pf.models.star(), {"gamma": 1.0, "c": 3.0}, seed=1, num_steps=300)
     assert found.divergence < 1e-3 and found.mean_error < 0.1
 
 
+@pytest.mark.slow
 def test_a_filter_learns_star_and_can_be_saved(tmp_path):
     model = pf.models.star()
     filter = pf.ParticleFilter(model, 300, CrossInterpolation())
@@ -71,6 +74,7 @@ def test_no_pivots_are_refused():
         CrossInterpolation(0).bind(pf.models.star())
 
 
+@pytest.mark.slow
 def test_what_interpolation_misses_is_reported(float64):
     found = verdict(CrossInterpolation(8), pf.models.star(), {"gamma": 1.0, "c": 3.0}, seed=1, num_steps=100)
     assert found.error > 0.05 and found.reported > found.error / 3

@@ -82,6 +82,7 @@ def test_forgetting_regression_is_weighted_least_squares(float64):
     assert float(moments.variance["phi"]) == pytest.approx(1 / precision, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_an_endless_memory_forgets_nothing():
     ys = jnp.sin(jnp.arange(12.0))
     filters = [

@@ -190,6 +190,7 @@ def test_a_belief_at_nodes_is_the_mixture_over_all_ancestors(wrap, float64):
         assert np.ptp((got - expected)[bulk]) < 5e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("belief", [Chebyshev(33), Forgetting(Chebyshev(33), 20.0)])
 def test_one_ancestor_of_several_gives_what_the_path_gives(belief, float64):
     bound = belief.bind(COEFFICIENT)

@@ -99,6 +99,7 @@ def true_error(log_ratio, mean, sd):
     return np.sqrt(weights @ (differences - weights @ differences) ** 2)
 
 
+@pytest.mark.slow
 def test_error_on_sin_is_reported_within_a_factor():
     model = pf.models.sin()
     xs, ys = pf.simulate(jax.random.key(3), model, {"theta": 0.7}, 400)
@@ -146,6 +147,7 @@ def test_datum_that_is_possible_nowhere_makes_the_statistic_nan():
     assert bool(jnp.any(jnp.isnan(statistic.misses)))
 
 
+@pytest.mark.slow
 def test_filter_with_moment_matched_beliefs_runs_in_float32_and_learns():
     model = pf.models.linear_gaussian(phi=dist.Normal(0.3, 0.2))
     _, ys = pf.simulate(jax.random.key(0), model, {"phi": 0.8}, 100)

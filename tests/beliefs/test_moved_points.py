@@ -58,6 +58,7 @@ def test_liu_west_is_near_the_exact_answer_at_first():
     assert history.info.log_evidence_increment[12] == pytest.approx(0.0, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_nested_filters_are_right_on_average():
     """300 runs of a small one: mean evidence within 5 standard errors and what jitter adds, mean within a tenth sd."""
     model = pf.models.linear_gaussian()

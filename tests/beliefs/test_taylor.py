@@ -108,6 +108,7 @@ def test_moments_and_density_in_two_dimensions_agree_with_quadrature(float64):
     assert peak == pytest.approx(np.log(weights.max() / cell), abs=0.05)
 
 
+@pytest.mark.slow
 def test_densities_that_taylor_mode_tools_miss_are_expanded():
     """lgamma, softplus and Poisson have no rule in JAX's own Taylor mode; the expansion must not notice."""
     model = pf.StateSpaceModel(
@@ -124,6 +125,7 @@ def test_densities_that_taylor_mode_tools_miss_are_expanded():
     assert float(filter.posterior(state).mean()["k"]) == pytest.approx(1.0, abs=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("coefficients", "improper"),
     [
@@ -141,6 +143,7 @@ def test_an_improper_polynomial_is_found(coefficients, improper):
     assert bool(jax.jit(belief._is_improper)(jnp.array(coefficients))) == improper
 
 
+@pytest.mark.slow
 def test_an_improper_direction_is_found_among_several_parameters():
     belief = TaylorOfLogDensity(order=4).bind(two_parameter_model())
     exponents = belief.basis.exponents.tolist()
@@ -150,6 +153,7 @@ def test_an_improper_direction_is_found_among_several_parameters():
     assert bool(belief._is_improper(proper.at[exponents.index([2, 2])].set(3.0)))
 
 
+@pytest.mark.slow
 def test_an_improper_belief_is_marked_in_the_outcome():
     filter = pf.extended_parameter_filter(pf.models.cauchy_ar1(), 50, belief=TaylorOfLogDensity(order=4))
     ys = pf.simulate(jax.random.key(0), filter.model, {"a": 0.7}, 10)[1]
@@ -158,6 +162,7 @@ def test_an_improper_belief_is_marked_in_the_outcome():
     assert "no finite integral" in pf.explain(state.outcome)
 
 
+@pytest.mark.slow
 def test_the_papers_cauchy_example_is_marked_as_outside_its_radius():
     """Order 10 is proper and narrow, and wrong: half of all Cauchy shocks lie outside the radius of the series."""
     filter = pf.extended_parameter_filter(pf.models.cauchy_ar1(), 100, belief=TaylorOfLogDensity(order=10))
@@ -167,6 +172,7 @@ def test_the_papers_cauchy_example_is_marked_as_outside_its_radius():
     assert float(jnp.max(history.info.approximation_error)) > 1.0
 
 
+@pytest.mark.slow
 def test_sin_within_its_radius_is_not_marked():
     filter = pf.extended_parameter_filter(pf.models.sin(), 100, belief=TaylorOfMean(order=7))
     ys = pf.simulate(jax.random.key(0), filter.model, {"theta": 0.7}, 200)[1]

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+import pytest
 from benchmarks.contest.references import load
 from benchmarks.problems import CONTEST, data
 
@@ -45,6 +46,7 @@ def test_few_survive_when_less_than_half_have_descendants():
     assert not few_survive(jnp.arange(4))
 
 
+@pytest.mark.slow
 def test_beliefs_that_hold_mixtures_are_mixed_when_few_paths_survive():
     filter = pf.ParticleFilter(pf.models.sin(), 50, Chebyshev(5), LookAhead(), num_ancestors=2)
     state, mixed = filter.init(jax.random.key(0)), []
@@ -70,6 +72,7 @@ def test_several_ancestors_are_the_own_one_and_draws_by_weight_from_the_same_isl
         assert np.all(np.abs(counts - expected) <= 7 * np.sqrt(expected)), (counts, expected)
 
 
+@pytest.mark.slow
 def test_cauchy_states_do_not_lock_theta_in():
     """The paper's second example with N = 100, on a series on which paths lock the coefficient in at 0.3.
 
@@ -107,6 +110,7 @@ def long_run(model, truth, belief, num_steps, num_runs):
     return found
 
 
+@pytest.mark.slow
 def test_the_long_run_stays_right_where_paths_do_not():
     """AR(1), t = 20 N: the sd of path beliefs is too small and their means scatter; mixed ones agree with Kalman."""
     model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 1.0), q=1.0, r=1.0)
@@ -115,6 +119,7 @@ def test_the_long_run_stays_right_where_paths_do_not():
     assert found[2][0] < 0.3 < found[1][0]
 
 
+@pytest.mark.slow
 def test_the_long_run_stays_right_for_parameters_that_are_tied():
     """AR(1) with its variance unknown too, t = 6 N: path beliefs are far off and much too sure, mixed ones right.
 

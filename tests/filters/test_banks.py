@@ -52,6 +52,7 @@ def posteriors(filter, states, num_seeds):
     return [(one.mean(), one.sd()) for one in each]
 
 
+@pytest.mark.slow
 def test_q_and_r_of_a_tracker_come_out_right(tracked):
     """q a tenth of r: where beliefs on paths are far off, the bank's mean and sd are those of quadrature."""
     ys, exact = tracked
@@ -122,6 +123,7 @@ def test_forecasts_are_paths_of_the_model(preset):
     assert covariance[0, 1] > 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", [pf.kalman_bank_filter, pf.particle_bank_filter])
 def test_banks_are_calibrated(preset):
     """Series are drawn from the model, not from what particles hold: ranks are uniform for theta and for the state."""
@@ -132,6 +134,7 @@ def test_banks_are_calibrated(preset):
     assert min(chances.values()) > 1e-6, chances
 
 
+@pytest.mark.slow
 def test_two_sensors_one_of_which_fails():
     """A vector observed with correlated noise, one component missing at times: the evidence is that of quadrature."""
     noise = jnp.array([[1.0, 0.6], [0.6, 1.5]])
@@ -179,6 +182,7 @@ def test_values_move_only_after_they_were_resampled(tracked):
     assert len(np.unique(np.asarray(state.z[:, 0]))) == 50  # copies have parted
 
 
+@pytest.mark.slow
 def test_each_island_renews_its_own_copies(tracked):
     """Islands are resampled at different steps, and those that were not keep their values."""
     ys, _ = tracked
@@ -243,6 +247,7 @@ def test_exact_weights_are_fitted_when_values_have_settled(weights_are_exact, sp
     assert float(shared.posterior.mean[0]) == pytest.approx(expected, abs=1e-3 * spread)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("center", "is_told"), [(0.3, True), (0.8, False)])
 def test_a_posterior_far_out_in_the_prior_is_told(center, is_told):
     model = pf.models.linear_gaussian(phi=dist.Normal(center, 0.1))

@@ -28,6 +28,7 @@ def counts():
     return pf.ParticleFilter(model, 20, PointMass())
 
 
+@pytest.mark.slow
 def test_what_can_only_be_missing_as_a_whole_is_refused_in_part(counts):
     state = counts.init(jax.random.key(0))
     ys = np.array([[3.0, 3, 4], [np.nan] * 3, [np.nan, 5, 5]])
@@ -39,6 +40,7 @@ def test_what_can_only_be_missing_as_a_whole_is_refused_in_part(counts):
     assert int(state.outcome) == 0 and float(history.info.log_evidence_increment[1]) == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "observation",
     [
@@ -54,6 +56,7 @@ def test_what_can_be_marginalised_may_be_missing_in_part(observation):
     assert int(state.outcome) == 0
 
 
+@pytest.mark.slow
 def test_irregular_times_come_in_as_inputs():
     """A drift learned from a walk seen at irregular times, against the Kalman filter of (x, drift)."""
     model = pf.StateSpaceModel(
@@ -102,7 +105,7 @@ class TestOutliers:
         assert np.array_equal(skipped.z, missing.z) and np.array_equal(skipped.log_weights, missing.log_weights)
         assert np.flatnonzero(history.info.outcome).tolist() == [20]
         assert Outcome(int(skipped.outcome)) == Outcome.OUTLIER_SKIPPED
-        assert float(history.info.pit[20]) == 1.0
+        assert float(history.info.pit[20]) > 100 / 101, "above all forecasts"
         assert [finding.code.code for finding in pf.diagnose(skipped, history).findings] == ["W12"]
 
     def test_good_data_are_left_alone(self, filters):

@@ -19,7 +19,10 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("name", LIMITS)
+QUICK, *SLOW = LIMITS
+
+
+@pytest.mark.parametrize("name", [QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_storvik_filter_is_right_on_exact_answers(name):
     """A quarter of the data sets of `python -m experiments.exact_answers`, each run once, with all its particles."""
     found = exact_answers(MODELS[name], num_data_sets=6, num_runs=1)
@@ -30,6 +33,7 @@ def test_storvik_filter_is_right_on_exact_answers(name):
     assert found.rms_evidence_error <= 0.35
 
 
+@pytest.mark.slow
 def test_evidence_is_unbiased():
     """Mean of exp(estimate - exact) over 4000 runs is 1 within 5 standard errors (false alarms: 6e-7)."""
     filter = pf.storvik_filter(pf.models.linear_gaussian(), 64)
@@ -47,6 +51,7 @@ def test_evidence_is_unbiased():
     assert ratios.std() < 1.0  # enough power to see a bias of a tenth
 
 
+@pytest.mark.slow
 def test_a_missing_run_is_what_the_kalman_filter_says():
     filter = pf.storvik_filter(pf.models.linear_gaussian(), 4000)
     ys = pf.simulate(jax.random.key(2), filter.model, {"phi": 0.4}, 30)[1].at[10:20].set(jnp.nan)

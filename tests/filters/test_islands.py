@@ -35,6 +35,7 @@ def test_ancestors_stay_on_their_island():
     assert np.allclose(shares, 0.25, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_one_island_knows_nothing_of_another(filter):
     """Changing what one island holds leaves all others as they were, for many steps."""
     ys = jnp.sin(jnp.arange(20.0))
@@ -58,6 +59,7 @@ def test_shares_stay_equal_and_evidence_is_the_pool(filter):
     )
 
 
+@pytest.mark.slow
 def test_an_island_that_cannot_explain_is_put_back_and_flagged():
     model = pf.StateSpaceModel(
         prior={"a": dist.Normal(0.0, 1.0)},

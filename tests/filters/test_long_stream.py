@@ -1,8 +1,10 @@
 """A stream left alone for long: the same time and the same bytes per step, and sums that hold."""
 
+import pytest
 from experiments.long_stream import drift_of_statistics, time_of_late_steps
 
 
+@pytest.mark.slow
 def test_steps_and_states_at_a_hundred_thousand_are_as_at_the_start():
     found = time_of_late_steps(100_000, num_particles=16)
     assert found["t"] == 100_000

@@ -181,6 +181,7 @@ def test_cost_grows_like_a_power_of_the_order_and_not_like_a_tower_of_derivative
     assert num_equations(function, 12) <= 2**power * num_equations(function, 6)
 
 
+@pytest.mark.slow
 def test_a_long_program_does_not_exhaust_the_stack():
     def many_steps(u):
         x = u[0]

@@ -303,12 +303,18 @@ def coefficients_and_reference(problem: Problem, dtype: Any) -> tuple[np.ndarray
     return np.asarray(found), np.array([float(c) for c in exact])
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+EVERY_TENTH = {"division", *list(PROBLEMS)[::10]}
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in EVERY_TENTH else pytest.param(name, marks=pytest.mark.slow) for name in PROBLEMS]
+)
 def test_coefficients_agree_with_mpmath(name: str, float64: None):
     found, exact = coefficients_and_reference(PROBLEMS[name], jnp.float64)
     np.testing.assert_allclose(found, exact, rtol=RELATIVE, atol=ABSOLUTE * np.max(np.abs(exact)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -79,6 +79,7 @@ def test_a_positive_state_is_filtered_in_its_logarithm():
     assert posterior.state_mean > 0.0
 
 
+@pytest.mark.slow
 def test_halving_both_spacings_changes_nothing_on_sin():
     model = StateSpaceModel(
         prior={"theta": dist.Normal(0.0, 0.2)},
@@ -126,6 +127,7 @@ def test_particles_agree_with_kalman_within_their_standard_errors(ys, exact):
     assert posterior.standard_error.log_evidence < 0.2
 
 
+@pytest.mark.slow
 def test_particles_take_a_vector_state_and_two_parameters():
     model = StateSpaceModel(
         prior={"phi": dist.Normal(jnp.zeros(2), 0.5).to_event(1)},

@@ -20,6 +20,7 @@ def problem():
     return model, ys, pf.references.kalman_grid(model, ys)
 
 
+@pytest.mark.slow
 def test_pmmh_draws_from_the_exact_posterior(problem):
     model, ys, exact = problem
     found = pmmh(jax.random.key(1), model, ys, num_particles=30, num_draws=2000, num_warmup=400, num_chains=2)
@@ -47,6 +48,7 @@ def runs(problem):
     return smc2, states
 
 
+@pytest.mark.slow
 def test_smc2_converges_to_the_exact_posterior_and_evidence(problem, runs):
     _, _, exact = problem
     smc2, states = runs
@@ -63,6 +65,7 @@ def test_smc2_converges_to_the_exact_posterior_and_evidence(problem, runs):
     assert 0.8 < ratios.mean() < 1.2
 
 
+@pytest.mark.slow
 def test_smc2_doubles_filters_that_are_too_noisy(problem, monkeypatch):
     model, ys, _ = problem
     monkeypatch.setattr("paramfilter.references.smc2.TOO_FEW_ACCEPTED", 1.1)

@@ -62,6 +62,7 @@ def counts_by_row(ancestors: np.ndarray) -> np.ndarray:
     return np.bincount(flat.ravel(), minlength=ancestors.size).reshape(ancestors.shape)
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**31 - 1),
     num_particles=st.sampled_from(NUMBERS_OF_PARTICLES),

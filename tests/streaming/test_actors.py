@@ -49,6 +49,7 @@ def wait_for(owner, num_events):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_an_actor_that_is_killed_goes_on_with_the_same_bits(cluster, tmp_path):
     append(tmp_path / "calm", LINES)
     calm = make_worker(tmp_path / "calm")

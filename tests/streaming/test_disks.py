@@ -14,6 +14,7 @@ def _may_mount() -> bool:
     return shutil.which("unshare") is not None and subprocess.run([*ALONE, "true"], check=False).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not _may_mount(), reason="no file system can be mounted here")
 def test_a_full_disk_is_waited_for():
     """A few times here; hundreds, and disks that fail, by `python -m benchmarks.streams.disks`."""

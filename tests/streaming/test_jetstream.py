@@ -60,6 +60,7 @@ def test_events_come_from_a_stream_and_posteriors_go_to_one(wanted):
     assert len(said) == steps and said["alone", 1]
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_under_load_costs_nothing(server, wanted, tmp_path):
     worker = make_worker(server, tmp_path, "posteriors.restarts")
     worker.recover()
@@ -105,6 +106,7 @@ def test_a_log_that_has_lost_what_comes_next_is_refused(server, tmp_path):
     log.close()
 
 
+@pytest.mark.slow
 def test_a_client_that_hears_nothing_in_time_is_asked_again(server, monkeypatch):
     """Its `fetch` returns an empty list, and does not say that time is up, if the answer itself came too late."""
 
@@ -122,6 +124,7 @@ def test_a_client_that_hears_nothing_in_time_is_asked_again(server, monkeypatch)
     log.close()
 
 
+@pytest.mark.slow
 def test_deliveries_that_got_lost_on_the_way_are_asked_for_again(server):
     log = JetStreamLog(server.address, "events", SUBJECTS)
     positions = dict.fromkeys(SUBJECTS, 0)

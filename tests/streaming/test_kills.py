@@ -12,6 +12,7 @@ from paramfilter.streaming import FileLog, Pace, Store, Worker
 from paramfilter.streaming.store import Commit
 
 
+@pytest.mark.slow
 def test_kills_at_random_moments_change_nothing():
     """A few here; ten thousand by `python -m benchmarks.streams.kills`. Each lock on a store dies with its owner."""
     program = "import json; from benchmarks.streams.kills import run; print(json.dumps(run(4, 'nothing')))"

@@ -39,6 +39,7 @@ def wait_until(is_so):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_the_page_runs_and_a_fleet_that_is_killed_ends_with_the_same_bits(server, tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "compiled"))
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -51,6 +51,7 @@ from paramfilter.polynomials import (
 from paramfilter.rarely import few_at_a_time
 from paramfilter.separability.dependence import ThetaFactors
 from paramfilter.theta_samplers import tabulate_values
+from paramfilter.tracing import evaluate
 
 DEFAULT_NODES = {1: 33, 2: 8}
 """Points a coordinate, by the number of coordinates."""
@@ -327,8 +328,8 @@ class BoundChebyshev(LikelihoodBelief):
         low, high = self.first_window
         places = [np.linspace(*ends, 65) for ends in zip(3 * low - 2 * high, 3 * high - 2 * low, strict=True)]
         points = np.stack([np.ravel(axis) for axis in np.meshgrid(*places, indexing="ij")], axis=1)
-        with jax.ensure_compile_time_eval():
-            return bool(jnp.all(jnp.isfinite(jax.vmap(self.model.parameters.log_prior)(jnp.asarray(points, float)))))
+        log_prior = jax.vmap(self.model.parameters.log_prior)
+        return bool(np.all(np.isfinite(evaluate(log_prior, points.astype(jnp.result_type(float))))))
 
     def _profiles(self, values: Float[Array, "..."]) -> Float[Array, "param point"]:
         return jnp.stack(_over_others(along_axes(self.points.lines_to_grid(values.dtype), values)))
@@ -358,7 +359,7 @@ def prior_hull(parameters: Parameters, num_points: int = 513) -> tuple[np.ndarra
     for axis in range(parameters.dimension):
         points = np.repeat(coordinates.center[None], num_points, axis=0)
         points[:, axis] = np.linspace(coordinates.window[0][axis], coordinates.window[1][axis], num_points)
-        scores = np.asarray(log_prior(jnp.asarray(points, float)))
+        scores = np.asarray(log_prior(points.astype(jnp.result_type(float))))
         kept = points[scores > np.nanmax(scores) - DEPTH, axis]
         low[axis], high[axis] = min(low[axis], kept[0]), max(high[axis], kept[-1])
     return low, high

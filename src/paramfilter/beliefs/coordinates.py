@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from paramfilter.parameters import Parameters
+from paramfilter.tracing import evaluate
 
 WINDOW = 16.0
 """Half width of the window in which theta is drawn, in robust standard deviations of the prior."""
@@ -63,11 +64,12 @@ def _exact_median(parameters: Parameters, sampled: np.ndarray) -> np.ndarray:
     for name, distribution in parameters.prior.items():
         if distribution.event_shape != ():
             continue
+        invert = parameters.bijectors[name].inv
         try:
-            natural = jnp.broadcast_to(distribution.icdf(jnp.asarray(0.5)), distribution.shape())
+            found = evaluate(lambda level, law=distribution, to_z=invert: to_z(law.icdf(level)), np.float32(0.5))
         except (NotImplementedError, AttributeError, ImportError):  # some quantiles need an optional package
             continue
-        unconstrained = np.ravel(np.asarray(parameters.bijectors[name].inv(natural), np.float64))
+        unconstrained = np.ravel(np.broadcast_to(np.asarray(found, np.float64), distribution.shape()))
         if np.all(np.isfinite(unconstrained)):
             median[parameters.slices[name]] = unconstrained
     return median

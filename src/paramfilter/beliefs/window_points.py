@@ -107,7 +107,7 @@ class WindowPoints:
 
     def to_grid(self, dtype) -> tuple[Float[Array, "point node"], ...]:
         """Return matrices from values at the nodes to the polynomial on the grid, one for each axis."""
-        return tuple(interpolation_matrix(size, jnp.asarray(self.grid.u, dtype)) for size in self.num_nodes)
+        return tuple(jnp.asarray(interpolation_matrix(size, self.grid.u), dtype) for size in self.num_nodes)
 
     def lines_to_grid(self, dtype) -> tuple[Float[Array, "point node"], ...]:
         """Return matrices for looking where a belief lies: straight lines between the nodes.
@@ -125,10 +125,9 @@ class WindowPoints:
     def _check_rows(self) -> np.ndarray:
         """The weights of all nodes in the interpolant at each check point."""
         places, rows = self.checks.places, np.ones((self.checks.size, 1))
-        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-            for axis, size in enumerate(self.num_nodes):
-                own = np.asarray(interpolation_matrix(size, jnp.asarray(places[:, axis])))
-                rows = (rows[:, :, None] * own[:, None, :]).reshape(len(places), -1)
+        for axis, size in enumerate(self.num_nodes):
+            own = interpolation_matrix(size, places[:, axis])
+            rows = (rows[:, :, None] * own[:, None, :]).reshape(len(places), -1)
         return rows
 
     @cached_property

@@ -11,10 +11,14 @@ from jaxtyping import Array, Float
 
 from paramfilter.arguments import kind_of
 from paramfilter.errors import DataError
+from paramfilter.tracing import is_traced
 
 
-def as_floats(y: Any) -> Float[Array, "..."]:
-    """Turn data into an array of floats: masked values and None become NaN; texts, dates and tables are refused."""
+def as_floats(y: Any) -> Float[Array | np.ndarray, "..."]:
+    """Turn data into floats: masked values and None become NaN; texts, dates and tables are refused.
+
+    What has a value becomes a NumPy array, so that nothing is compiled to cut and check it.
+    """
     array = y if isinstance(y, jax.Array | np.ma.MaskedArray) else _one_array(y)
     if isinstance(array, np.ma.MaskedArray):
         array = np.ma.filled(array.astype(float), np.nan)
@@ -24,7 +28,7 @@ def as_floats(y: Any) -> Float[Array, "..."]:
             f"y must be real numbers, got {kind_of(y)} of dtype {array.dtype}. Take the columns that hold numbers, as "
             "np.asarray(y, float); dates belong in inputs, as numbers."
         )
-    return jnp.asarray(array, float)
+    return jnp.asarray(array, float) if is_traced(array) else np.asarray(array, jnp.result_type(float))
 
 
 def _one_array(y: Any) -> np.ndarray:

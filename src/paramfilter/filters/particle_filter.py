@@ -9,11 +9,11 @@ from functools import cached_property
 
 import jax
 import numpy as np
-from jax.core import Tracer
 
 from paramfilter.arguments import require_key, require_kind, whole_number
 from paramfilter.beliefs import Belief, BoundBelief
 from paramfilter.errors import DataError, ModelError
+from paramfilter.filters.advance import advance, window_of
 from paramfilter.filters.fingerprint import fingerprint, first_difference
 from paramfilter.filters.incoming import as_floats, shape_advice
 from paramfilter.filters.loop import first_state, next_state
@@ -25,7 +25,9 @@ from paramfilter.model import StateSpaceModel, as_inputs
 from paramfilter.probe import ModelShapes, probe
 from paramfilter.proposals import Bootstrap, BoundProposal, Proposal
 from paramfilter.resampling import Resampling, Systematic
+from paramfilter.tracing import is_traced
 from paramfilter.types import Inputs, KeyArray, Observation
+from paramfilter.waiting import announced, waiting
 
 PARTS = (
     ("belief", Belief, "Chebyshev()"),
@@ -85,7 +87,8 @@ class ParticleFilter:
                 "drawn before particles are resampled. Use a proposal without LookAhead, such as Guided()."
             )
         # Touch what can fail, so that a wrong model is refused here and not at the first observation.
-        _ = (self.shapes, self.bound_belief, self.bound_proposal, self.fingerprint)
+        with waiting("inspecting the model"):
+            _ = (self.shapes, self.bound_belief, self.bound_proposal, self.fingerprint)
 
     @cached_property
     def shapes(self) -> ModelShapes:
@@ -141,7 +144,12 @@ class ParticleFilter:
             inputs: What the model is told at this step.
         """
         self.require_own(state)
-        return self.compiled(next_state)(state, self.as_observation(y), as_inputs(inputs))
+        y, inputs = self.as_observation(y), as_inputs(inputs)
+        if is_traced((state, y, inputs)):
+            return self.compiled(next_state)(state, y, inputs)
+        rows = jax.tree.map(lambda leaf: leaf[None], (y, inputs))
+        state, _, info = self.compiled(advance)(state, *window_of(rows), np.int32(1))
+        return state, info
 
     def posterior(self, state: FilterState) -> Posterior:
         """Return the posterior of theta: the weighted mixture of the particles' beliefs."""
@@ -151,7 +159,7 @@ class ParticleFilter:
     def compiled(self, function: Callable) -> Callable:
         """Return `jax.jit` of `function(filter, ...)`, made once for this filter."""
         if function not in self._compiled:
-            self._compiled[function] = jax.jit(functools.partial(function, self))
+            self._compiled[function] = announced(jax.jit(functools.partial(function, self)), "compiling")
         return self._compiled[function]
 
     def as_observation(self, y: Observation, leading: tuple[str, ...] = ()) -> Observation:
@@ -177,7 +185,7 @@ class ParticleFilter:
     def _refuse_partly_missing(self, y: Observation, leading: tuple[str, ...]) -> None:
         """Refuse what no particle could be weighed by; inside a trace the step flags it instead."""
         for leaf, family in zip(jax.tree.leaves(y), self.shapes.whole, strict=True):
-            if family is None or isinstance(leaf, Tracer):
+            if family is None or is_traced(leaf):
                 continue
             missing = np.isnan(leaf).reshape(*leaf.shape[: len(leading)], -1)
             rows = np.flatnonzero(np.any(missing, axis=-1) & ~np.all(missing, axis=-1))

@@ -14,23 +14,32 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from paramfilter.arguments import kind_of, require_key, whole_number
 from paramfilter.beliefs import BoundBelief, Moments
 from paramfilter.errors import ArgumentError
-from paramfilter.filters.islands import split
 from paramfilter.filters.state import FilterState
+from paramfilter.tracing import is_traced
 from paramfilter.types import KeyArray, Theta
 from paramfilter.weights import choose_by_weight, mixture_mean_and_variance
 
 if TYPE_CHECKING:
     from paramfilter.filters.particle_filter import ParticleFilter
 
+Values = Array | np.ndarray
+"""Of a parameter: NumPy's, unless they are being traced."""
+
 STATE = 1
 """Folded into the key of a draw of theta for the state that goes with it."""
 
-NUM_QUANTILE_DRAWS = 16384
+ALL_ISLANDS = -1
+"""In place of the number of an island. Folded into a key it is the largest number there is, which no step uses."""
+
+BATCH = 1024
+"""Draws of theta that one call of the compiled function makes."""
+
+NUM_QUANTILE_DRAWS = 16 * BATCH
 """Draws behind a quantile: its level is right to about 0.004."""
 
 
@@ -41,45 +50,50 @@ class Posterior:
     filter: ParticleFilter
     state: FilterState
 
-    def mean(self) -> dict[str, Array]:
+    def mean(self) -> dict[str, Values]:
         """Return the posterior means."""
-        return self._in_order(self.filter.compiled(mixture_moments)(self.state).mean)
+        return self._in_order(self.filter.compiled(_means_and_sds)(self.state)[0])
 
-    def sd(self) -> dict[str, Array]:
+    def sd(self) -> dict[str, Values]:
         """Return the posterior standard deviations."""
-        variance = self.filter.compiled(mixture_moments)(self.state).variance
-        return self._in_order({name: jnp.sqrt(values) for name, values in variance.items()})
+        return self._in_order(self.filter.compiled(_means_and_sds)(self.state)[1])
 
-    def quantile(self, q: float | Sequence[float]) -> dict[str, Array]:
+    def quantile(self, q: float | Sequence[float]) -> dict[str, Values]:
         """Return quantiles; a sequence of levels gives a leading axis. Based on draws with a fixed key."""
         levels = _levels(q)
-        # The keys of steps are folded in by time, so the largest number there is stays free.
-        draws = self.sample(jax.random.fold_in(self.state.key, np.uint32(2**32 - 1)), NUM_QUANTILE_DRAWS)
-        return self._in_order({name: jnp.quantile(values, levels, axis=0) for name, values in draws.items()})
+        draws = self._drawn(self.state.key, NUM_QUANTILE_DRAWS, ALL_ISLANDS)
+        if is_traced(draws):
+            return self._in_order({name: jnp.quantile(values, levels, axis=0) for name, values in draws.items()})
+        return self._in_order({name: np.array(np.quantile(values, levels, axis=0)) for name, values in draws.items()})
 
-    def _in_order(self, values: dict[str, Array]) -> dict[str, Array]:
+    def _in_order(self, values: dict[str, Values]) -> dict[str, Values]:
         """Put names in the order of the prior: what JAX returns is in that of the alphabet."""
         return {name: values[name] for name in self.filter.model.parameters.names}
 
-    def sample(self, key: KeyArray, num_draws: int) -> dict[str, Array]:
+    def sample(self, key: KeyArray, num_draws: int) -> dict[str, Values]:
         """Draw thetas: particles are chosen systematically by weight, and each draws from its belief."""
         require_key(key, "posterior.sample(key, num_draws)")
         num_draws = whole_number(num_draws, "num_draws", 1, "The call is posterior.sample(key, num_draws).")
-        keys = jax.random.split(key, num_draws + 1)
-        _, z = self.filter.compiled(draw_joint)(self.state, keys[0], keys[1:])
-        return jax.vmap(self.filter.model.parameters.constrain)(z)
+        return self._drawn(key, num_draws, ALL_ISLANDS)
 
-    def chains(self, key: KeyArray, num_draws: int) -> dict[str, Array]:
+    def chains(self, key: KeyArray, num_draws: int) -> dict[str, Values]:
         """Draw thetas island by island: axes (island, draw, ...), which ArviZ reads as chains.
 
         `arviz.from_dict({"posterior": posterior.chains(key, 1000)})` has the islands' disagreement in its R-hat.
         """
         require_key(key, "posterior.chains(key, num_draws)")
         num_draws = whole_number(num_draws, "num_draws", 1, "The call is posterior.chains(key, num_draws).")
-        num_islands = self.filter.num_islands
-        keys = jax.vmap(lambda one: jax.random.split(one, num_draws + 1))(jax.random.split(key, num_islands))
-        z = self.filter.compiled(_draw_chains)(self.state, keys)
-        return jax.vmap(jax.vmap(self.filter.model.parameters.constrain))(z)
+        each = [self._drawn(key, num_draws, island) for island in range(self.filter.num_islands)]
+        stacked = jnp.stack if is_traced(each) else np.stack
+        return jax.tree.map(lambda *leaves: stacked(leaves), *each)
+
+    def _drawn(self, key: KeyArray, num_draws: int, island: int) -> dict[str, Values]:
+        """Draw in batches of one size, so that any number of draws uses one compile."""
+        draw = self.filter.compiled(_draw_batch)
+        numbers = np.arange(-(-num_draws // BATCH), dtype=np.int32)
+        batches = [draw(self.state, key, number, np.int32(island)) for number in numbers]
+        joined = jnp.concatenate if is_traced(batches) else np.concatenate
+        return jax.tree.map(lambda *leaves: joined(leaves)[:num_draws], *batches)
 
     def log_prob(self, theta: Theta) -> Float[Array, ""]:
         """Return the log density of the mixture at theta, on the natural scale."""
@@ -91,7 +105,7 @@ class Posterior:
         return self.filter.compiled(_mixture_error)(self.state)
 
 
-def _levels(q: float | Sequence[float]) -> Float[Array, "..."]:
+def _levels(q: float | Sequence[float]) -> Float[np.ndarray, "..."]:
     try:
         levels = np.asarray(q, float)
     except (TypeError, ValueError):
@@ -101,7 +115,12 @@ def _levels(q: float | Sequence[float]) -> Float[Array, "..."]:
             f"levels of a quantile lie between 0 and 1, got {q if isinstance(q, list | tuple) else kind_of(q)}. Write "
             "0.95 for the 95 % quantile; all parameters are returned, by name."
         )
-    return jnp.asarray(levels, float)
+    return levels.astype(jnp.result_type(float))
+
+
+def _means_and_sds(filter: ParticleFilter, state: FilterState) -> tuple[dict[str, Array], dict[str, Array]]:
+    moments = mixture_moments(filter, state)
+    return moments.mean, jax.tree.map(jnp.sqrt, moments.variance)
 
 
 def mixture_moments(filter: ParticleFilter, state: FilterState) -> Moments:
@@ -150,17 +169,16 @@ def draw_joint(
     return jax.vmap(filter.model.sample_state)(keys_state, x), z
 
 
-def _draw_chains(
-    filter: ParticleFilter, state: FilterState, keys: Key[Array, "island key"]
-) -> Float[Array, "island draw param"]:
-    members = split(filter.num_islands, state.log_weights)
-    alone = jnp.repeat(jnp.eye(filter.num_islands, dtype=bool), members.shape[1], axis=1)
-
-    def one(island, island_keys):
-        only = replace(state, log_weights=jnp.where(island, state.log_weights, -jnp.inf))
-        return draw_joint(filter, only, island_keys[0], island_keys[1:])[1]
-
-    return jax.vmap(one)(alone, keys)
+def _draw_batch(
+    filter: ParticleFilter, state: FilterState, key: KeyArray, number: Int[Array, ""], island: Int[Array, ""]
+) -> dict[str, Array]:
+    """Draw the thetas of one batch, from one island or from all."""
+    key = jax.random.fold_in(jax.random.fold_in(key, island), number)
+    keys = jax.random.split(key, BATCH + 1)
+    own = jnp.repeat(jnp.arange(filter.num_islands), filter.num_particles // filter.num_islands)
+    is_chosen = (own == island) | (island == ALL_ISLANDS)
+    only = replace(state, log_weights=jnp.where(is_chosen, state.log_weights, -jnp.inf))
+    return jax.vmap(filter.model.parameters.constrain)(draw_joint(filter, only, keys[0], keys[1:])[1])
 
 
 def _mixture_log_prob(filter: ParticleFilter, state: FilterState, z: Float[Array, " param"]) -> Float[Array, ""]:

@@ -29,6 +29,7 @@ from paramfilter.proposals import (
     with_kalman_filter,
 )
 from paramfilter.resampling import Resampling, Systematic, WhenEssBelow
+from paramfilter.waiting import waiting
 
 DEFAULT_ISLANDS = 4
 FEWEST_ON_AN_ISLAND = 100
@@ -76,7 +77,8 @@ def auto_filter(
         num_particles: N; None for a number that grows with the number of parameters.
         options: Of the loop: `num_islands`, `outliers` and `num_ancestors`, as in `ParticleFilter`.
     """
-    choice = choose_algorithm(model)
+    with waiting("inspecting the model"):
+        choice = choose_algorithm(model)
     size = choice.num_particles if num_particles is None else num_particles
     print(f"{model.name}: {choice.name}(model, {size}) ({choice.reason})")
     return PRESETS[choice.name](model, size, **options)
@@ -92,10 +94,7 @@ def sir_filter(
         num_particles: The number of particles N.
         proposal: How particles move.
         options: Of the loop: `resampling`, `num_islands`, `outliers` and `num_ancestors`, as in `ParticleFilter`.
-            Without `num_islands` there are four islands if N is 400 or more and a multiple of four, so that `diagnose`
-            sees the collapse; `num_islands=1` is the single population of the literature.
     """
-    options.setdefault("num_islands", islands_for(require_model_and_size(model, num_particles)))
     return ParticleFilter(model, num_particles, PointMass(), proposal, **options)
 
 
@@ -116,7 +115,9 @@ def liu_west_filter(
         num_particles: The number of particles N.
         discount: How much of each value is kept at a step; see `beliefs.ShrinkingKernel`.
         proposal: How particles move.
-        options: Of the loop, with the default islands of `sir_filter`; each island has a kernel of its own.
+        options: Of the loop, as in `sir_filter`. Without `num_islands` there are four islands if N is 400 or more and a
+            multiple of four, each with a kernel of its own, so that `diagnose` sees the collapse; `num_islands=1` is
+            the single population of the literature.
     """
     num_islands = options.setdefault("num_islands", islands_for(require_model_and_size(model, num_particles)))
     return ParticleFilter(model, num_particles, ShrinkingKernel(discount, num_islands), proposal, **options)
@@ -242,7 +243,8 @@ def extended_parameter_filter(
             num_islands = 1
             print(f"{model.name}: one island (a part of the particles may miss a jump; pass num_islands=... for more)")
     if belief is None:
-        belief, reason = choose_belief(model)
+        with waiting("inspecting the model"):
+            belief, reason = choose_belief(model)
         print(f"{model.name}: {belief} ({reason}; pass belief=... for another)")
     if proposal is None:
         proposal, reason = choose_proposal(model)

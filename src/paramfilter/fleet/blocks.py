@@ -7,15 +7,18 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Shaped
+from jaxtyping import Array, Int, Shaped
 
 from paramfilter.beliefs import Moments
-from paramfilter.filters import FilterState, ParticleFilter, StepInfo, keep_where, mixture_moments
+from paramfilter.filters import FilterState, ParticleFilter, StepInfo, mixture_moments
 from paramfilter.types import Inputs, Observation
 
 BLOCK = 16
 """Series that are stepped side by side, block after block: what they need in between fits into a processor's cache, and
 there is no row left over that vector instructions would treat in another way."""
+
+WINDOW = 32
+"""Times of each row that one call can take: a step fills one of them, so a wider one costs memory and saves calls."""
 
 BUCKET_FACTOR = 4
 """A sparse batch is filled up to a block times the next power of this: few sizes, so few compiles."""
@@ -26,12 +29,29 @@ def begin(filter: ParticleFilter, keys: Shaped[Array, " row"], inputs: Inputs) -
     return in_blocks(filter.init, keys, inputs)
 
 
-def step(
-    filter: ParticleFilter, series: FilterState, ys: Observation, inputs: Inputs, is_due: Bool[Array, " row"]
+def advance(
+    filter: ParticleFilter, series: FilterState, ys: Observation, inputs: Inputs, lengths: Int[Array, " row"]
 ) -> tuple[FilterState, StepInfo]:
-    """Take in one observation of each row that is due."""
-    new, info = in_blocks(filter.step, series, ys, inputs)
-    return keep_where(is_due, new, series), info
+    """Take in the first observations of each row, as many as its length: one program for `step` and `run`.
+
+    The info is that of each row's last step; NaN and 0 for a row without any.
+    """
+
+    def go_through(state, ys, inputs, length):
+        def take_in(now, carry):
+            y, inputs_now = jax.tree.map(lambda leaf: leaf[now], (ys, inputs))
+            return filter.step(carry[0], y, inputs_now)
+
+        first = jax.tree.map(lambda leaf: leaf[0], (ys, inputs))
+        shapes = jax.eval_shape(filter.step, state, *first)[1]
+        return jax.lax.fori_loop(0, length, take_in, (state, jax.tree.map(_nothing, shapes)))
+
+    return in_blocks(go_through, series, ys, inputs, lengths)
+
+
+def _nothing(shape: jax.ShapeDtypeStruct) -> Array:
+    is_float = jnp.issubdtype(shape.dtype, jnp.floating)
+    return jnp.full(shape.shape, jnp.nan if is_float else 0, shape.dtype)
 
 
 def update(
@@ -76,21 +96,6 @@ def update_blocks(
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     series, (info, moments) = jax.lax.fori_loop(0, num_blocks, one_block, (series, nothing))
     return series, info, moments
-
-
-def run(
-    filter: ParticleFilter, series: FilterState, ys: Observation, inputs: Inputs, lengths: Int[Array, " row"]
-) -> FilterState:
-    """Take in the first observations of each row, as many as its length."""
-
-    def go_through(state, ys, inputs, length):
-        def take_in(now, state):
-            y, inputs_now = jax.tree.map(lambda leaf: leaf[now], (ys, inputs))
-            return filter.step(state, y, inputs_now)[0]
-
-        return jax.lax.fori_loop(0, length, take_in, state)
-
-    return in_blocks(go_through, series, ys, inputs, lengths)
 
 
 def moments(filter: ParticleFilter, series: FilterState) -> Moments:

@@ -36,11 +36,13 @@ from paramfilter import checkpoint
 from paramfilter.arguments import require_key, require_kind
 from paramfilter.errors import DataError
 from paramfilter.filters import FilterState, ParticleFilter, StepInfo
+from paramfilter.filters.advance import window_of
 from paramfilter.fleet import blocks
-from paramfilter.fleet.blocks import BLOCK, bucket
+from paramfilter.fleet.blocks import BLOCK, WINDOW, bucket
 from paramfilter.fleet.state import FleetState, Ids, distinct, ids_of, keys_for, rows_of, text_of
 from paramfilter.model import as_inputs
 from paramfilter.types import Inputs, KeyArray, Observation
+from paramfilter.waiting import announced
 
 
 class Fleet:
@@ -64,9 +66,8 @@ class Fleet:
         self.mesh = mesh and Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,))
         self._begin = self._compiled(blocks.begin)
         # A step gives its memory back: the state that goes in cannot be used again.
-        self._step = self._compiled(blocks.step, donate_argnums=0)
+        self._advance = self._compiled(blocks.advance, donate_argnums=0)
         self._update = self._compiled(blocks.update, donate_argnums=0)
-        self._run = self._compiled(blocks.run, donate_argnums=0)
         self._moments = self._compiled(blocks.moments)
 
     def _compiled(self, function: Callable, **options: Any) -> Any:
@@ -75,7 +76,7 @@ class Fleet:
         if self.mesh is not None:
             rows = PartitionSpec(self.mesh.axis_names[0])
             function = jax.shard_map(function, mesh=self.mesh, in_specs=rows, out_specs=rows, check_vma=False)
-        return jax.jit(function, **options)
+        return announced(jax.jit(function, **options), "compiling the fleet")
 
     @property
     def num_devices(self) -> int:
@@ -113,7 +114,7 @@ class Fleet:
             inputs: What the model is told, with a leading axis of series, or None.
         """
         _require_fresh(state)
-        num_series, num_rows = len(state.row_of), state.num_rows
+        num_series = len(state.row_of)
         ys = self._observations(ys, num_series)
         is_due = np.ones(num_series, bool) if mask is None else np.asarray(mask, bool)
         if is_due.shape != (num_series,):
@@ -121,9 +122,16 @@ class Fleet:
                 f"mask must say of each of {num_series} series whether it has an observation; got shape {is_due.shape}"
                 ". Use fleet.update(state, ids, ys) for a few series by name."
             )
-        given = self._filled((ys, as_inputs(inputs), is_due), np.arange(num_series), num_rows)
-        series, info = self._step(state.series, *given)
+        ys, inputs = jax.tree.map(lambda leaf: np.asarray(leaf)[:, None], (ys, as_inputs(inputs)))
+        series, info = self._advanced(state, ys, inputs, 0, is_due.astype(np.int32))
         return replace(state, series=series), _first(num_series, info)
+
+    def _advanced(
+        self, state: FleetState, ys: Observation, inputs: Inputs, start: int, lengths: np.ndarray
+    ) -> tuple[FilterState, StepInfo]:
+        """Take in observations from `start` on, as many of each series as its length, at most `WINDOW`."""
+        given = (*window_of((ys, inputs), start, WINDOW, axis=1), lengths)
+        return self._advance(state.series, *self._filled(given, np.arange(len(lengths)), state.num_rows))
 
     def update(
         self, state: FleetState, ids: Ids, ys: Observation, inputs: Inputs = None
@@ -172,12 +180,11 @@ class Fleet:
         lengths = np.full(num_series, num_times, np.int32) if lengths is None else np.asarray(lengths, np.int32)
         if lengths.shape != (num_series,) or np.any(lengths < 0) or np.any(lengths > num_times):
             raise DataError(f"lengths must hold a number between 0 and {num_times} for each of {num_series} series.")
-        # Times are filled up as batches are, so that few lengths are compiled.
-        spare = [(0, 0), (0, bucket(num_times) - num_times)]
-        fill = lambda leaf: np.pad(np.asarray(leaf), spare + [(0, 0)] * (np.ndim(leaf) - 2))
-        given = jax.tree.map(fill, (ys, as_inputs(inputs)))
-        given = self._filled((*given, lengths), np.arange(num_series), state.num_rows)
-        return replace(state, series=self._run(state.series, *given))
+        inputs = as_inputs(inputs)
+        for start in range(0, int(np.max(lengths)), WINDOW):
+            series, _ = self._advanced(state, ys, inputs, start, np.clip(lengths - start, 0, WINDOW))
+            state = replace(state, series=series)
+        return state
 
     def add(self, state: FleetState, ids: Ids, inputs: Inputs = None) -> FleetState:
         """Start a filter for each new id, at the end of the fleet."""
@@ -254,11 +261,11 @@ class Fleet:
         found = saved.fill(template)
         return FleetState(self._arranged(found["series"], np.arange(len(ids))), rows_of(ids), found["key"])
 
-    def mean(self, state: FleetState) -> dict[str, Array]:
+    def mean(self, state: FleetState) -> dict[str, Array | np.ndarray]:
         """Return the posterior means of all series, by name, with a leading axis of series."""
         return _first(len(state.row_of), self._moments(state.series).mean)
 
-    def sd(self, state: FleetState) -> dict[str, Array]:
+    def sd(self, state: FleetState) -> dict[str, Array | np.ndarray]:
         """Return the posterior standard deviations of all series."""
         return _first(len(state.row_of), jax.tree.map(jnp.sqrt, self._moments(state.series).variance))
 
@@ -285,7 +292,8 @@ def _require_fresh(state: FleetState) -> None:
 
 def _first(num: int, tree: Any) -> Any:
     """Leave the spare rows out."""
-    return jax.tree.map(lambda leaf: leaf if len(leaf) == num else leaf[:num], tree)
+    # By numpy where it can be, since JAX would compile a program for each number.
+    return jax.tree.map(lambda leaf: (np.asarray(leaf) if leaf.is_fully_addressable else leaf)[:num], tree)
 
 
 def _first_rows(leaf: Any, num: int) -> Any:

@@ -23,6 +23,7 @@ from jaxtyping import Array, Float
 from paramfilter import distributions
 from paramfilter.gaussian import Gaussian, gaussian_of, known_gaussian
 from paramfilter.model import StateSpaceModel
+from paramfilter.probe import trial
 from paramfilter.proposals.base import BoundProposal, Move
 from paramfilter.separability.dependence import probe_data
 from paramfilter.small_matrices import cholesky, inverse_of_lower, solve_lower
@@ -97,6 +98,7 @@ def is_gaussian_product(model: StateSpaceModel) -> bool:
         seen_from = lambda point: gaussian_of(model.observation(theta, unravel(point), inputs))
         return jax.jacfwd(lambda point: seen_from(point).mean)(flat), seen.scale  # pyright: ignore[reportOptionalMemberAccess]
 
+    trial(model)  # in the user's own precision
     with jax.enable_x64(True):
         z, data = probe_data(model)
 
@@ -108,7 +110,7 @@ def is_gaussian_product(model: StateSpaceModel) -> bool:
 
         try:
             here = jax.jit(evaluate)(data.x)
-            elsewhere = jax.jit(evaluate)(jax.tree.map(lambda leaf: jnp.roll(leaf, 1, axis=0) + 1.0, data.x))
+            elsewhere = jax.jit(evaluate)(jax.tree.map(lambda leaf: np.roll(leaf, 1, axis=0) + 1.0, data.x))
         except _NotGaussianError:
             return False
         return all(

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
@@ -83,7 +84,7 @@ def with_kalman_filter(model: StateSpaceModel) -> KalmanModel:
     linear = LinearModel(model, vector.size, to_state, ASKER, OTHERWISE)
     shape = _only_shape(shapes.y)
     with jax.enable_x64(True):
-        linear.refuse_nonlinear(model.example_inputs, [model.inputs_at(jnp.int32(time)) for time in range(NUM_TRIED)])
+        linear.refuse_nonlinear(model.example_inputs, [model.inputs_at(np.array(time)) for time in range(NUM_TRIED)])
 
     def initial(theta: Theta, inputs: Inputs) -> _Certain:
         law = linear.initial(theta, inputs)

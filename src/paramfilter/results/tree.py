@@ -156,13 +156,13 @@ def _draws(filter: ParticleFilter, drawn: Mapping[str, Any]) -> Any:
 
 
 def _prior_draws(filter: ParticleFilter) -> dict[str, Any]:
-    z = jnp.asarray(filter.model.parameters.prior_draws[:NUM_PRIOR_DRAWS], float)
-    return jax.tree.map(lambda leaf: leaf[None], jax.vmap(filter.model.parameters.constrain)(z))
+    z = filter.model.parameters.prior_draws[:NUM_PRIOR_DRAWS].astype(jnp.result_type(float))
+    return {name: np.asarray(leaf)[None] for name, leaf in filter.model.parameters.constrain_all(z).items()}
 
 
 def _particles(filter: ParticleFilter, state: FilterState) -> Any:
-    by_island = lambda leaf: np.reshape(leaf, (filter.num_islands, -1, *np.shape(leaf)[1:]))
-    theta = jax.vmap(filter.model.parameters.constrain)(state.z)
+    by_island = lambda leaf: np.reshape(np.asarray(leaf), (filter.num_islands, -1, *np.shape(leaf)[1:]))
+    theta = filter.model.parameters.constrain_all(state.z)
     values = jax.tree.map(by_island, {**_of_state(state.x), **theta, "log_weight": state.log_weights})
     return _dataset(values, ("chain", "particle"), {"chain": np.arange(filter.num_islands)})
 

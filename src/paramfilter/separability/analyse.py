@@ -25,7 +25,7 @@ import numpy as np
 
 from paramfilter.errors import BeliefError
 from paramfilter.model import StateSpaceModel
-from paramfilter.polynomials import chebyshev_points, interpolation_row
+from paramfilter.polynomials import chebyshev_points, interpolation_matrix
 from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior, typical_data
 from paramfilter.separability.dependence import ThetaFactors, probe_data
 from paramfilter.separability.linear_structure import linear_structure
@@ -152,20 +152,20 @@ def nodes_for(model: StateSpaceModel) -> tuple[int, float]:
         data = typical_data(jax.random.key(0), model, NUM_TYPICAL, model.parameters.prior_draws)
         low, high = np.quantile(model.parameters.prior_draws, [0.0, 1.0])
         center, half = (low + high) / 2, (high - low) / 2
-        tests = jnp.linspace(-0.7, 0.7, 41)
+        tests = np.linspace(-0.7, 0.7, 41)
 
         @jax.jit
-        def values(places):
+        def values(data, places):
             points = (center + half * places)[:, None]
             return jax.vmap(lambda datum: jax.vmap(lambda z: factors.step(datum, z))(points))(data)
 
-        exact = values(tests)
+        exact = np.asarray(values(data, tests))
         num_nodes, error = 0, np.inf
         for num_nodes in NODES_TO_TRY:
-            rows = jax.vmap(lambda u, size=num_nodes: interpolation_row(size, u))(tests)
-            misses = values(jnp.asarray(chebyshev_points(num_nodes))) @ rows.T - exact
+            at_nodes = np.asarray(values(data, chebyshev_points(num_nodes)))
+            misses = at_nodes @ interpolation_matrix(num_nodes, tests).T - exact
             # The sharpest datum decides: the others are easy wherever it is resolved.
-            error = float(jnp.nanmax(jnp.sqrt(jnp.mean(misses**2, axis=1))))
+            error = float(np.nanmax(np.sqrt(np.mean(misses**2, axis=1))))
             if error < CALM:
                 break
     return num_nodes, error
@@ -182,8 +182,8 @@ def _moves(model: StateSpaceModel) -> _Moves:
     size = model.parameters.dimension
     steps = STEP * model.parameters.prior_sd * np.eye(size)
     pairs = steps[:, None] + steps[None]
+    factors = ThetaFactors(model)
     with jax.enable_x64(True):
-        factors = ThetaFactors(model)
         z, data = probe_data(model, NUM_PROBES)
 
         def score(point, datum):

@@ -22,6 +22,7 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -69,6 +70,9 @@ MADE_ON, HELD_BACK = slice(NUM_DATA), slice(NUM_DATA, None)
 FAR = 2.5
 HELD = 1e-6
 """An exact decomposition must hold to this relative error on fresh data and thetas spread out by the factor before."""
+
+GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
+"""Multiples of it, modulo 1, are spread evenly."""
 
 MAX_BURN_IN = 32
 """Steps from x_0 before a transition is taken as typical data; each path takes a number of its own below this."""
@@ -311,18 +315,20 @@ def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameter
     exploded or left the numbers are replaced by others.
     """
     num_paths = 2 * num_data
+    z = np.resize(parameters, (num_paths, parameters.shape[1])).astype(jnp.result_type(float))
+    begins = np.arange(num_paths)
+    lengths = (begins * GOLDEN % 1.0 * MAX_BURN_IN).astype(int)  # spread evenly, and not in step with the parameters
 
-    def walk(path_key, z, begin):
-        key_initial, key_length, key_path = jax.random.split(path_key, 3)
+    def walk(path_key, z, begin, length):
+        key_initial, key_path = jax.random.split(path_key)
         theta = model.parameters.constrain(z)
-        x = strongly_typed(model.sample_initial(key_initial, theta, model.example_inputs))
-        length = jax.random.randint(key_length, (), 0, MAX_BURN_IN)
 
         def move(index, x_now):
             inputs = model.inputs_at(begin + index)
             return strongly_typed(model.sample_transition(jax.random.fold_in(key_path, index), theta, x_now, inputs))
 
-        return jax.lax.fori_loop(0, length, move, x), begin + length
+        x = strongly_typed(model.sample_initial(key_initial, theta, model.example_inputs))
+        return jax.lax.fori_loop(0, length, move, x)
 
     def go_on(path_key, z, x_prev, now):
         key_x, key_y = jax.random.split(path_key)
@@ -331,15 +337,14 @@ def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameter
         y = model.sample_observation(key_y, theta, x, inputs)
         return x, jax.tree.map(lambda leaf: leaf.astype(float), y)
 
-    @jax.jit
-    def simulate(key, z):
-        key_walk, key_end = jax.random.split(key)
-        x_prev, now = jax.vmap(walk)(jax.random.split(key_walk, num_paths), z, jnp.arange(num_paths))
-        x_prev = jax.tree.map(_some_farther_out, x_prev)
-        return (x_prev, *jax.vmap(go_on)(jax.random.split(key_end, num_paths), z, x_prev, now)), now
+    def each(path: Callable, purpose: int, *arguments):
+        keys = lambda key: jax.random.split(jax.random.fold_in(key, purpose), num_paths)
+        return jax.device_get(jax.jit(lambda key, *rows: jax.vmap(path)(keys(key), *rows))(key, *arguments))
 
-    z = np.resize(parameters, (num_paths, parameters.shape[1]))
-    moving, now = jax.device_get(simulate(key, jnp.asarray(z, float)))
+    # NumPy stretches the states in between: the sort behind a median takes longer to compile than both walks.
+    x_prev = jax.tree.map(_some_farther_out, each(walk, 0, z, begins, lengths))
+    now = begins + lengths
+    moving = (x_prev, *each(go_on, 1, z, x_prev, now))
     rows = np.concatenate([np.reshape(leaf, (num_paths, -1)) for leaf in jax.tree.leaves(moving)], axis=1)
     rows = np.where(np.isfinite(rows), rows, np.inf).astype(np.float64)
     middle = np.median(rows, axis=0)
@@ -347,13 +352,16 @@ def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameter
     is_far = np.max(np.abs(rows - middle) / spread, axis=1) > FAR_OUT
     is_lost = ~np.all(np.isfinite(rows), axis=1)
     chosen = np.sort(np.argsort(is_far.astype(int) + 2 * is_lost, kind="stable")[:num_data])
-    x_prev, x, y = jax.tree.map(lambda leaf: jnp.asarray(leaf[chosen]), moving)
-    return Datum(x_prev, x, y, model.inputs_at(jnp.asarray(now[chosen])))
+    x_prev, x, y = jax.tree.map(lambda leaf: leaf[chosen], moving)
+    return Datum(x_prev, x, y, model.inputs_at(now[chosen]))
 
 
-def _some_farther_out(states: Float[Array, "path ..."]) -> Float[Array, "path ..."]:
+def _some_farther_out(states: Float[np.ndarray, "path ..."]) -> Float[np.ndarray, "path ..."]:
     """Move every fourth state away from the median; counts and other whole numbers stay as they are."""
-    if not jnp.issubdtype(states.dtype, jnp.floating):
+    if not np.issubdtype(states.dtype, np.floating):
         return states
-    middle = jnp.nanmedian(states, axis=0)
-    return states.at[::4].set(middle + STRETCH * (states[::4] - middle))
+    middle = np.nanmedian(states, axis=0)
+    stretched = states.copy()
+    with np.errstate(invalid="ignore", over="ignore"):  # paths that exploded are replaced by others
+        stretched[::4] = middle + STRETCH * (states[::4] - middle)
+    return stretched

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from paramfilter.model import Datum, StateSpaceModel, strongly_typed
-from paramfilter.types import Inputs, KeyArray, State
+from paramfilter.model import Datum, StateSpaceModel
+from paramfilter.probe import trial
+from paramfilter.types import Inputs, State
 
 NUM_PROBES = 16
 
@@ -25,27 +26,12 @@ class Dependence:
     observation: bool
 
 
-def probe_datum(key: KeyArray, model: StateSpaceModel, z: Float[Array, " param"], inputs: Inputs) -> Datum:
-    """Draw one step from the model at a given theta."""
-    key_initial, key_move, key_observe = jax.random.split(key, 3)
-    theta = model.parameters.constrain(z)
-    x0 = strongly_typed(model.sample_initial(key_initial, theta, inputs))
-    x1 = strongly_typed(model.sample_transition(key_move, theta, x0, inputs))
-    y = model.sample_observation(key_observe, theta, x1, inputs)
-    return Datum(x0, x1, jax.tree.map(lambda leaf: leaf.astype(float), y), inputs)
-
-
-def probe_data(model: StateSpaceModel, num_probes: int = NUM_PROBES) -> tuple[Float[Array, "draw param"], Datum]:
-    """Draw several steps, each at its own theta from the prior, in the precision that is on."""
-    return _probe_data(model, num_probes, jnp.result_type(float))
-
-
-@lru_cache(maxsize=64)  # models are compared by identity
-def _probe_data(model: StateSpaceModel, num_probes: int, precision: np.dtype):
-    z = jnp.asarray(model.parameters.prior_draws[:num_probes], precision)
-    keys = jax.random.split(jax.random.key(0), num_probes)
-    draw = lambda key, point, inputs: probe_datum(key, model, point, inputs)
-    return z, jax.jit(jax.vmap(draw))(keys, z, model.inputs_at(jnp.arange(num_probes)))
+def probe_data(model: StateSpaceModel, num_probes: int = NUM_PROBES) -> tuple[Float[np.ndarray, "draw param"], Datum]:
+    """Return several steps of the model's trial, each at its own theta from the prior, in the precision that is on."""
+    found = trial(model)
+    is_float = lambda leaf: np.issubdtype(leaf.dtype, np.floating)
+    cast = lambda leaf: leaf[:num_probes].astype(jnp.result_type(float)) if is_float(leaf) else leaf[:num_probes]
+    return jax.tree.map(cast, (found.z, found.datum))
 
 
 @lru_cache(maxsize=64)  # models are compared by identity
@@ -62,6 +48,7 @@ def dependence_of(model: StateSpaceModel) -> Dependence:
             ]
         )
 
+    trial(model)  # in the user's own precision
     with jax.enable_x64(True):
         z, data = probe_data(model)
         gradients = np.asarray(jax.jit(jax.vmap(jax.jacfwd(parts)))(z, data))

@@ -28,6 +28,7 @@ from paramfilter.errors import BeliefError
 from paramfilter.gaussian import Gaussian, gaussian_of, known_gaussian
 from paramfilter.model import Datum, StateSpaceModel
 from paramfilter.separability.dependence import Dependence, dependence_of, probe_data
+from paramfilter.tracing import evaluate
 from paramfilter.types import Inputs, State
 
 TOLERANCE = 1e-8
@@ -121,11 +122,13 @@ def _read_priors(model: StateSpaceModel) -> _Priors:
     shape, rate = np.ones(size), np.ones(size)
     for name, prior in model.prior.items():
         place = model.parameters.slices[name]
-        gaussian = gaussian_of(prior)
         inner = distributions.components(prior)
         family = inner.base_dist if isinstance(inner, dist.ExpandedDistribution) else inner
+        gaussian = evaluate(lambda law=prior: gaussian_of(law))
         if gaussian is not None:
-            mean[place], covariance[place, place] = gaussian.mean, gaussian.covariance
+            scale = np.asarray(gaussian.scale)
+            mean[place] = gaussian.mean
+            covariance[place, place] = np.diag(scale**2) if scale.ndim == 1 else scale @ scale.T
         elif isinstance(family, dist.InverseGamma):
             is_variance[place] = True
             shape[place] = np.ravel(np.broadcast_to(family.concentration, prior.shape()))
