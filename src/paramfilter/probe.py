@@ -19,6 +19,7 @@ from jaxtyping import Bool, Float
 from paramfilter import distributions
 from paramfilter.errors import ModelError
 from paramfilter.model import Datum, StateSpaceModel, require_same_kind, strongly_typed
+from paramfilter.tracing import evaluate
 
 NUM_PROBES = 64
 PARTS = ("initial", "transition", "log p(x | x_prev, theta)", "observation", "log p(y | x, theta)")
@@ -116,7 +117,7 @@ def trial(model: StateSpaceModel) -> Trial:
 
     z = model.parameters.prior_draws[:NUM_PROBES].astype(jnp.result_type(float))
     inputs = model.inputs_at(np.arange(NUM_PROBES))
-    (x0, x1, y1), are_finite = jax.device_get(jax.jit(all_of_them)(np.uint32(0), z, inputs))
+    (x0, x1, y1), are_finite = jax.device_get(evaluate(all_of_them, np.uint32(0), z, inputs))
     return Trial(z, Datum(x0, x1, y1, inputs), dict(zip(PARTS, are_finite, strict=True)))
 
 

@@ -8,6 +8,9 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
+RUN_ONCE = {"xla_backend_optimization_level": 0}
+"""Compiler options for what is not hot: it compiles in half the time, and runs several times slower."""
+
 
 def is_traced(tree: Any) -> bool:
     """Tell whether some array of a tree has no value yet."""
@@ -23,4 +26,4 @@ def evaluate(function: Callable, *arguments: Any) -> Any:
     >>> jax.jit(lambda x: x * float(evaluate(lambda y: y + 1.0, np.float32(2.0))))(5.0).item()
     15.0
     """
-    return jax.jit(function).lower(*arguments).compile()(*arguments)
+    return jax.jit(function).lower(*arguments).compile(RUN_ONCE)(*arguments)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import jax
 from tqdm import tqdm
 
 from paramfilter.tracing import is_traced
@@ -70,17 +71,22 @@ def _announce(what: str, bar: tqdm | None, began: float, is_over: threading.Even
         line.close()
 
 
-def announced(function: Callable, what: str) -> Callable[..., Any]:
-    """Return a compiled function whose first call, which compiles it, is announced if it takes long."""
-    is_compiled = False
+def announced(function: Callable, what: str, **options: Any) -> Callable[..., Any]:
+    """Return `jax.jit` of a function with some options; its first call, which compiles it, is announced if it is long.
 
-    @functools.wraps(function)
+    While another function is being traced the options do not apply: they belong to whole programs.
+    """
+    compiled, traced, is_compiled = jax.jit(function, **options), jax.jit(function), False
+
+    @functools.wraps(compiled)
     def call(*arguments):
         nonlocal is_compiled
-        if is_compiled or is_traced(arguments):
-            return function(*arguments)
+        if is_traced(arguments):
+            return traced(*arguments)
+        if is_compiled:
+            return compiled(*arguments)
         with waiting(what):
-            found = function(*arguments)
+            found = compiled(*arguments)
         is_compiled = True
         return found
 

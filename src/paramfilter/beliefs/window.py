@@ -97,15 +97,15 @@ class Window:
 
     def to_z(self, u: Float[Array, " param"]) -> Float[Array, " param"]:
         """Map window coordinates to z."""
-        return self.center + self.half_width * jnp.sinh(self.sharpness * u) / jnp.sinh(self.sharpness)
+        return self.center + self.half_width * _sinh(self.sharpness * u) / _sinh(self.sharpness)
 
     def to_u(self, z: Float[Array, " param"]) -> Float[Array, " param"]:
         """Map z to window coordinates; beyond +-1 it lies outside."""
-        return jnp.arcsinh((z - self.center) / self.half_width * jnp.sinh(self.sharpness)) / self.sharpness
+        return _arcsinh((z - self.center) / self.half_width * _sinh(self.sharpness)) / self.sharpness
 
     def log_stretch(self, u: Float[Array, " param"]) -> Float[Array, ""]:
         """Return log |dz / du|."""
-        slope = self.half_width * self.sharpness * jnp.cosh(self.sharpness * u) / jnp.sinh(self.sharpness)
+        slope = self.half_width * self.sharpness * jnp.cosh(self.sharpness * u) / _sinh(self.sharpness)
         return jnp.sum(jnp.log(slope))
 
     @property
@@ -194,3 +194,15 @@ def _z_of(window: Window, grid: Places, place: Int[Array, ""]) -> Float[Array, "
     """Return the z of one of the fixed places of a single axis."""
     stretched = jnp.asarray(grid.stretched, window.center.dtype)[window.level, place]
     return window.center + window.half_width * stretched
+
+
+def _sinh(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return sinh to the absolute accuracy of the window: XLA's own takes ten times as many instructions."""
+    growing = jnp.exp(x)
+    return 0.5 * (growing - 1.0 / growing)
+
+
+def _arcsinh(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return the inverse of `_sinh`, to the same accuracy."""
+    size = jnp.abs(x)
+    return jnp.sign(x) * jnp.log(size + jnp.sqrt(size * size + 1.0))

@@ -84,6 +84,7 @@ def advance(
         The new state; a history of `WINDOW` rows, of which the first `num_steps` are filled; the info of the last step.
     """
 
+    @jax.jit  # so that it is traced once, and not for its shapes and the loop
     def record_step(state, index):
         y, inputs_now = jax.tree.map(lambda leaf: leaf[index], (ys, inputs))
         state, info = filter.compiled(next_state)(state, y, inputs_now)

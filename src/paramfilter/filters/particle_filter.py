@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import jax
 import numpy as np
@@ -156,10 +157,10 @@ class ParticleFilter:
         self.require_own(state)
         return Posterior(self, state)
 
-    def compiled(self, function: Callable) -> Callable:
-        """Return `jax.jit` of `function(filter, ...)`, made once for this filter."""
+    def compiled(self, function: Callable, **options: Any) -> Callable:
+        """Return `jax.jit` of `function(filter, ...)` with some options, made once for this filter."""
         if function not in self._compiled:
-            self._compiled[function] = announced(jax.jit(functools.partial(function, self)), "compiling")
+            self._compiled[function] = announced(functools.partial(function, self), "compiling", **options)
         return self._compiled[function]
 
     def as_observation(self, y: Observation, leading: tuple[str, ...] = ()) -> Observation:

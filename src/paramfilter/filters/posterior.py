@@ -20,7 +20,7 @@ from paramfilter.arguments import kind_of, require_key, whole_number
 from paramfilter.beliefs import BoundBelief, Moments
 from paramfilter.errors import ArgumentError
 from paramfilter.filters.state import FilterState
-from paramfilter.tracing import is_traced
+from paramfilter.tracing import RUN_ONCE, is_traced
 from paramfilter.types import KeyArray, Theta
 from paramfilter.weights import choose_by_weight, mixture_mean_and_variance
 
@@ -52,11 +52,11 @@ class Posterior:
 
     def mean(self) -> dict[str, Values]:
         """Return the posterior means."""
-        return self._in_order(self.filter.compiled(_means_and_sds)(self.state)[0])
+        return self._in_order(self.filter.compiled(_means_and_sds, compiler_options=RUN_ONCE)(self.state)[0])
 
     def sd(self) -> dict[str, Values]:
         """Return the posterior standard deviations."""
-        return self._in_order(self.filter.compiled(_means_and_sds)(self.state)[1])
+        return self._in_order(self.filter.compiled(_means_and_sds, compiler_options=RUN_ONCE)(self.state)[1])
 
     def quantile(self, q: float | Sequence[float]) -> dict[str, Values]:
         """Return quantiles; a sequence of levels gives a leading axis. Based on draws with a fixed key."""
@@ -89,7 +89,7 @@ class Posterior:
 
     def _drawn(self, key: KeyArray, num_draws: int, island: int) -> dict[str, Values]:
         """Draw in batches of one size, so that any number of draws uses one compile."""
-        draw = self.filter.compiled(_draw_batch)
+        draw = self.filter.compiled(_draw_batch, compiler_options=RUN_ONCE)
         numbers = np.arange(-(-num_draws // BATCH), dtype=np.int32)
         batches = [draw(self.state, key, number, np.int32(island)) for number in numbers]
         joined = jnp.concatenate if is_traced(batches) else np.concatenate

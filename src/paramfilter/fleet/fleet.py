@@ -76,7 +76,7 @@ class Fleet:
         if self.mesh is not None:
             rows = PartitionSpec(self.mesh.axis_names[0])
             function = jax.shard_map(function, mesh=self.mesh, in_specs=rows, out_specs=rows, check_vma=False)
-        return announced(jax.jit(function, **options), "compiling the fleet")
+        return announced(function, "compiling the fleet", **options)
 
     @property
     def num_devices(self) -> int:

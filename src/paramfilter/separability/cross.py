@@ -33,6 +33,7 @@ from jaxtyping import Array, Float, Int
 
 from paramfilter.model import Datum, StateSpaceModel, strongly_typed
 from paramfilter.separability.dependence import ThetaFactors
+from paramfilter.tracing import evaluate
 from paramfilter.types import KeyArray
 
 NUM_DATA = 1024
@@ -339,7 +340,7 @@ def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameter
 
     def each(path: Callable, purpose: int, *arguments):
         keys = lambda key: jax.random.split(jax.random.fold_in(key, purpose), num_paths)
-        return jax.device_get(jax.jit(lambda key, *rows: jax.vmap(path)(keys(key), *rows))(key, *arguments))
+        return jax.device_get(evaluate(lambda key, *rows: jax.vmap(path)(keys(key), *rows), key, *arguments))
 
     # NumPy stretches the states in between: the sort behind a median takes longer to compile than both walks.
     x_prev = jax.tree.map(_some_farther_out, each(walk, 0, z, begins, lengths))
