@@ -115,6 +115,13 @@ def test_impossible_data_are_counted(filter):
     assert "1 of 30 steps, first at step 8" in str(diagnosis)
 
 
+@pytest.mark.slow
+def test_few_effective_particles_of_a_real_run_are_caught():
+    model = pf.models.linear_gaussian(phi=dist.Normal(0.5, 0.3), r=1e-4)
+    filter = pf.ParticleFilter(model, 200, pf.beliefs.Conjugate(), num_islands=4)
+    assert "W01" in found(look(filter, data(filter, 30)))
+
+
 def test_few_effective_particles_are_caught(short):
     state, history = short
     for ess, is_named in ((9.0, True), (11.0, False)):
