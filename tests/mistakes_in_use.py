@@ -110,7 +110,7 @@ def data_before_the_state(filter, state, ys):
     pf.run(filter, ys, state)
 
 
-@of_running(pf.ArgumentError, "filter must be a ParticleFilter, got a StateSpaceModel", "run(filter, state, ys)")
+@of_running(pf.ArgumentError, "filter must be a Filter, got a StateSpaceModel", "run(filter, state, ys)")
 def model_in_place_of_the_filter(filter, state, ys):
     pf.run(filter.model, state, ys)
 
@@ -146,7 +146,7 @@ def calibration_at_one_number(key, filter):
     pf.calibrate(key, filter, 100, 10)
 
 
-@of_running(pf.ArgumentError, "no warning 'W99'", "W01 to W13")
+@of_running(pf.ArgumentError, "no warning 'W99'", "W01 to W15")
 def code_that_does_not_exist():
     pf.explain("W99")
 
@@ -237,7 +237,7 @@ def checkpoint_of_a_fleet(folder, filter, fleet, fleet_state):
     pf.restore(folder / "fleet.safetensors", filter)
 
 
-@of_checkpoints(pf.ArgumentError, "state must be a FilterState, got a PosixPath", "save(path, state)")
+@of_checkpoints(pf.ArgumentError, "state must be the state of a filter, got a PosixPath", "save(path, state)")
 def state_before_the_path(path, state):
     pf.save(state, path)
 
@@ -252,7 +252,7 @@ def save_to_a_folder_that_is_not_there(folder, state):
 of_fleets = mistakes_about("Fleets", MISTAKES)
 
 
-@of_fleets(pf.ArgumentError, "filter must be a ParticleFilter, got a StateSpaceModel", "Fleet(filter)")
+@of_fleets(pf.ArgumentError, "filter must be a Filter, got a StateSpaceModel", "Fleet(filter)")
 def fleet_of_a_model(filter):
     pf.Fleet(filter.model)
 

@@ -6,7 +6,7 @@ import pytest
 
 import paramfilter as pf
 from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation
-from paramfilter.filters import choose_belief
+from paramfilter.choosing import choose_belief
 from paramfilter.separability.cross import cross_of_prior
 
 

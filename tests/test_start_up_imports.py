@@ -9,7 +9,7 @@ import pytest
 import paramfilter as pf
 from paramfilter.cli import names
 from paramfilter.diagnostics import CODES
-from paramfilter.filters import PRESETS
+from paramfilter.presets import PRESETS
 
 SLOW = ("jax", "numpyro", "scipy", "numpy", "xarray", "matplotlib", "pandas")
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ from tqdm import tqdm
 
 from paramfilter.arguments import kind_of, require_key, require_kind
 from paramfilter.errors import DataError
-from paramfilter.filters import FilterState, ParticleFilter, draw_joint
+from paramfilter.filters import Filter
 from paramfilter.model import simulate
 from paramfilter.probe import probe
 from paramfilter.ranks import chance_of_ranks
@@ -84,7 +85,7 @@ class Calibration:
 
 def calibrate(
     key: KeyArray,
-    filter: ParticleFilter,
+    filter: Filter,
     times: Sequence[int],
     num_runs: int,
     inputs: Inputs = None,
@@ -104,7 +105,7 @@ def calibrate(
         progress: Show a bar; None shows it on a terminal only.
     """
     require_key(key, "calibrate(key, filter, times, num_runs)")
-    require_kind(filter, ParticleFilter, "filter", "The call is calibrate(key, filter, times, num_runs).")
+    require_kind(filter, Filter, "filter", "The call is calibrate(key, filter, times, num_runs).")
     if not isinstance(times, Iterable):
         raise DataError(f"times must be a list of numbers, got {kind_of(times)}. Write [{times!r}] for one.")
     times = tuple(sorted({int(time) for time in times}))
@@ -124,7 +125,7 @@ def calibrate(
 
 
 def _look(
-    filter: ParticleFilter, keys: Shaped[Array, " run"], times: tuple[int, ...], inputs: Inputs, initial_inputs: Inputs
+    filter: Filter, keys: Shaped[Array, " run"], times: tuple[int, ...], inputs: Inputs, initial_inputs: Inputs
 ) -> tuple[np.ndarray, ...]:
     """Take a batch of runs through all times; return ranks, R-hat, ancestors and outcome, each (run, time, ...)."""
     clock = jnp.arange(times[-1])  # its length says how many steps to simulate
@@ -140,7 +141,7 @@ def _look(
     return tuple(np.stack(parts, axis=1) for parts in zip(*looks, strict=True))
 
 
-def _begin(filter: ParticleFilter, keys, clock, inputs, initial_inputs):
+def _begin(filter: Filter, keys, clock, inputs, initial_inputs):
     def one(key):
         key_theta, key_data, key_filter, _ = jax.random.split(key, 4)
         z = filter.model.parameters.sample(key_theta)
@@ -151,7 +152,7 @@ def _begin(filter: ParticleFilter, keys, clock, inputs, initial_inputs):
     return jax.vmap(one)(keys)
 
 
-def _advance(filter: ParticleFilter, states: FilterState, ys, inputs, start, stop):
+def _advance(filter: Filter, states: Any, ys, inputs, start, stop):
     # One after the other: side by side, a step would pay for what only some times ask for, such as mixing beliefs.
     def one(run):
         state, series = run
@@ -167,7 +168,7 @@ def _advance(filter: ParticleFilter, states: FilterState, ys, inputs, start, sto
     return jax.lax.map(one, (states, ys))
 
 
-def _rank(filter: ParticleFilter, keys, states: FilterState, truth, x, y, inputs, time):
+def _rank(filter: Filter, keys, states: Any, truth, x, y, inputs, time):
     model = filter.model.original
 
     def quantities(z_one, x_one, y_one):
@@ -177,7 +178,7 @@ def _rank(filter: ParticleFilter, keys, states: FilterState, truth, x, y, inputs
 
     def one(key, state, z_true, x_true, y_one):
         key_ties, key_choose, key_draw = jax.random.split(jax.random.fold_in(jax.random.split(key, 4)[3], time), 3)
-        x_drawn, z_drawn = draw_joint(filter, state, key_choose, jax.random.split(key_draw, NUM_DRAWS))
+        x_drawn, z_drawn = filter.draw_joint(state, key_choose, jax.random.split(key_draw, NUM_DRAWS))
         drawn = jax.vmap(quantities, (0, 0, None))(z_drawn, x_drawn, y_one)
         true = quantities(z_true, x_true, y_one)
         below, ties = jnp.sum(drawn < true, axis=0), jnp.sum(drawn == true, axis=0)
@@ -187,7 +188,7 @@ def _rank(filter: ParticleFilter, keys, states: FilterState, truth, x, y, inputs
     return jax.vmap(one)(keys, states, truth, x, y)
 
 
-def _quantities(filter: ParticleFilter) -> tuple[str, ...]:
+def _quantities(filter: Filter) -> tuple[str, ...]:
     size = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(probe(filter.model.original).x))
     state_names = ["x"] if size == 1 else [f"x[{index}]" for index in range(size)]
     return (*filter.model.parameters.coordinate_names, *state_names, LOG_LIKELIHOOD)

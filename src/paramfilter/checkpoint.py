@@ -21,9 +21,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialise
 
-from paramfilter.arguments import require_kind
-from paramfilter.errors import CheckpointError
-from paramfilter.filters import FilterState, ParticleFilter, first_difference
+from paramfilter.arguments import kind_of, require_kind
+from paramfilter.errors import ArgumentError, CheckpointError
+from paramfilter.filters import Filter, first_difference
 
 FORMAT = 1
 """Number of this layout; a reader refuses numbers it does not know."""
@@ -34,26 +34,28 @@ FILTER, FLEET = "filter", "fleet"
 READERS = {FILTER: "read it with paramfilter.restore", FLEET: "read it with Fleet.restore"}
 
 
-def save(path: str | os.PathLike, state: FilterState) -> None:
+def save(path: str | os.PathLike, state: Any) -> None:
     """Write a state to a file, atomically.
 
     Args:
         path: Where to; by custom `something.safetensors`.
         state: The state.
     """
-    require_kind(
-        state, FilterState, "state", "The call is save(path, state); a fleet is saved with fleet.save(path, state)."
-    )
+    if not hasattr(state, "made_by"):
+        raise ArgumentError(
+            f"state must be the state of a filter, got {kind_of(state)}. The call is save(path, state); a fleet is "
+            "saved with fleet.save(path, state)."
+        )
     write(path, FILTER, state, {"key_impl": str(jax.random.key_impl(state.key)), "made_by": state.made_by})
 
 
-def restore(path: str | os.PathLike, filter: ParticleFilter) -> FilterState:
+def restore(path: str | os.PathLike, filter: Filter) -> Any:
     """Read a state back for the filter it belongs to.
 
     Raises:
         CheckpointError: The file is damaged, of an unknown format, or of another filter; the text says which.
     """
-    require_kind(filter, ParticleFilter, "filter", "The call is restore(path, filter).")
+    require_kind(filter, Filter, "filter", "The call is restore(path, filter).")
     saved = read(path, FILTER, filter)
     return saved.fill(jax.eval_shape(filter.init, jax.random.key(0, impl=saved.header["key_impl"])))
 
@@ -93,7 +95,7 @@ def write(path: str | os.PathLike, kind: str, tree: Any, header: dict[str, str])
     write_atomically(Path(path), serialise(arrays, header))
 
 
-def read(path: str | os.PathLike, kind: str, filter: ParticleFilter) -> Saved:
+def read(path: str | os.PathLike, kind: str, filter: Filter) -> Saved:
     """Read a file of this kind that belongs to a filter, or say why not."""
     header, arrays = _read(Path(path))
     if "checksum" not in header:

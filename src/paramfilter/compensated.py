@@ -18,14 +18,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from paramfilter.types import Numbers
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class CompensatedSum:
     """A running sum of arrays of one shape."""
 
-    total: Float[Array, "..."]
-    lost: Float[Array, "..."]
+    total: Float[Numbers, "..."]
+    lost: Float[Numbers, "..."]
 
     @classmethod
     def start(cls, value: Float[Array, "..."]) -> CompensatedSum:

@@ -14,6 +14,7 @@ Y.-C. Ho, Applied Optimal Control, 1975.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -80,12 +81,14 @@ class LinearModel:
         """Return H, d and R."""
         return self._affine(lambda x: self.model.observation(theta, self.to_state(x), inputs), "observation")
 
-    def refuse_nonlinear(self, initial_inputs: Inputs, inputs: Iterable[Inputs]) -> None:
+    def refuse_nonlinear(
+        self, initial_inputs: Inputs, inputs: Iterable[Inputs], parts: tuple[str, ...] = ("transition", "observation")
+    ) -> None:
         """Compare mean and scale with their straight lines, at draws from the prior and states far and near."""
         # cos(probe + state^2): in all directions, without a generator to compile; lengths from 1 to PROBE_REACH
         angles = np.arange(NUM_PROBES)[:, None] + np.arange(1, self.state_size + 1) ** 2
         directions = np.cos(angles) * np.geomspace(1.0, PROBE_REACH, NUM_PROBES)[:, None]
-        at_probes = jax.jit(jax.vmap(self._misses, in_axes=(0, 0, None, None)))
+        at_probes = jax.jit(jax.vmap(functools.partial(self._misses, parts), in_axes=(0, 0, None, None)))
         precision = jnp.result_type(float)
         probes = directions.astype(precision), self.model.parameters.prior_draws[:NUM_PROBES].astype(precision)
         for inputs_now in inputs:
@@ -98,16 +101,17 @@ class LinearModel:
                         f"{self.otherwise}"
                     )
 
-    def _misses(self, direction, z, initial_inputs, inputs) -> dict[str, tuple[Bool[Array, ""], Bool[Array, ""]]]:
+    def _misses(
+        self, parts: tuple[str, ...], direction, z, initial_inputs, inputs
+    ) -> dict[str, tuple[Bool[Array, ""], Bool[Array, ""]]]:
         theta = self.model.parameters.constrain(z)
         initial = self.initial(theta, initial_inputs)
         size = jnp.max(jnp.abs(initial.mean)) + jnp.sqrt(jnp.max(jnp.diagonal(initial.covariance)))
         x = jnp.maximum(size, 1.0) * direction
-        lines = {"transition": self.transition(theta, inputs), "observation": self.observation(theta, inputs)}
-        laws = {"transition": self.model.transition, "observation": self.model.observation}
         found = {}
-        for part, line in lines.items():
-            truth = self._gaussian(laws[part](theta, self.to_state(x), inputs), part)
+        for part in parts:
+            line = getattr(self, part)(theta, inputs)
+            truth = self._gaussian(getattr(self.model, part)(theta, self.to_state(x), inputs), part)
             straight, scale = line.slope @ x + line.intercept, line.noise.scale
             unit = jnp.max(jnp.abs(scale))
             bent = _differ(truth.mean, straight, unit + jnp.max(jnp.abs(straight)))

@@ -31,6 +31,8 @@ class Outcome(enum.IntFlag):
     ISLAND_WEIGHTS_ZERO = 128
     OUTLIER_SKIPPED = 256
     VALUES_FAR_OUT = 512
+    NODES_TOO_FEW = 1024
+    SURFACE_INACCURATE = 2048
 
 
 MESSAGES = {
@@ -74,6 +76,14 @@ MESSAGES = {
     Outcome.VALUES_FAR_OUT: (
         "the posterior lies far out in the prior, more than 2.75 of its sds from its mean. A bank's values begin as "
         "draws of the prior, of which few were near: its mean may be a posterior sd off, and its sd too small."
+    ),
+    Outcome.NODES_TOO_FEW: (
+        "too few nodes of theta lie where the posterior is, after many tries to place them. Use more nodes "
+        "(num_nodes=...); if that does not help, some parameters can hardly be told apart: fix one of them."
+    ),
+    Outcome.SURFACE_INACCURATE: (
+        "nodes had to be renewed after the kept observations had ended, by a surface that misses the log likelihood "
+        "by too much or was used beyond its edge; the posterior may be off. Keep more observations (num_kept=...)."
     ),
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +20,8 @@ from tqdm import tqdm
 
 from paramfilter.arguments import require_key, require_kind, whole_number
 from paramfilter.errors import DataError
-from paramfilter.filters import FilterState, ParticleFilter, StepInfo, draw_joint
-from paramfilter.filters.advance import WINDOW, History, Summary, advance, summarise, window_of
+from paramfilter.filters import Filter
+from paramfilter.filters.advance import WINDOW, History, Summary, window_of
 from paramfilter.model import as_inputs, strongly_typed
 from paramfilter.observations import Observations
 from paramfilter.types import Inputs, KeyArray, Observation
@@ -35,13 +36,13 @@ SECONDS_BETWEEN_REPORTS = 0.5
 
 
 def run(
-    filter: ParticleFilter,
-    state: FilterState,
+    filter: Filter,
+    state: Any,
     ys: Observation | Observations,
     inputs: Inputs = None,
     *,
     progress: bool | None = None,
-) -> tuple[FilterState, History]:
+) -> tuple[Any, History]:
     """Take in many observations.
 
     Args:
@@ -55,14 +56,13 @@ def run(
     Returns:
         The state after the last observation, and a `History`.
     """
-    require_kind(filter, ParticleFilter, "filter", "The call is run(filter, state, ys).")
+    require_kind(filter, Filter, "filter", "The call is run(filter, state, ys).")
     filter.require_own(state)
     if isinstance(ys, Observations):
         ys, inputs = ys.ys, ys.inputs
     ys = filter.as_observation(ys, leading=("time",))
     num_steps = _common_length(ys)
     inputs = as_inputs(inputs, "ys", num_steps)
-    advance_window = filter.compiled(advance)
     pieces, start, num_turns = [], 0, FIRST_STEPS
     # disable=None is tqdm's own word for "only on a terminal".
     with tqdm(total=num_steps, unit="step", smoothing=0, disable=None if progress is None else not progress) as bar:
@@ -71,7 +71,8 @@ def run(
             num_turns = min(num_turns, num_steps - start)
             began, is_first = time.perf_counter(), start == 0
             with waiting("compiling", bar) if is_first else nullcontext():
-                state, records, _ = advance_window(state, *window_of((ys, inputs), start), np.int32(num_turns))
+                rows, inputs_now = window_of((ys, inputs), start)
+                state, records = filter.advance(state, rows, inputs_now, num_turns)
                 pieces.append(jax.tree.map(lambda leaf, size=num_turns: np.asarray(leaf)[:size], records))
             elapsed = time.perf_counter() - began
             if is_first:  # compiling is over, and says nothing about the time that is left
@@ -80,12 +81,12 @@ def run(
                 bar.initial = num_turns
             start += num_turns
             bar.update(num_turns)
-            bar.set_postfix_str(f"ess={pieces[-1].info.ess[-1]:.0f}/{filter.num_particles}", refresh=is_first)
+            bar.set_postfix_str(f"ess={pieces[-1].info.ess[-1]:.0f}/{filter.size}", refresh=is_first)
             num_turns = _next_turns(num_turns, elapsed)
     return state, join(*pieces)
 
 
-def record(filter: ParticleFilter, state: FilterState, info: StepInfo) -> History:
+def record(filter: Filter, state: Any, info: Any) -> History:
     """Return a history of one step, for those who call `step` themselves.
 
     Args:
@@ -93,7 +94,7 @@ def record(filter: ParticleFilter, state: FilterState, info: StepInfo) -> Histor
         state: Its state after the step.
         info: What the step returned.
     """
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[None], filter.compiled(summarise)(state, info))
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[None], filter.summary(state, info))
 
 
 def join(*histories: History) -> History:
@@ -112,8 +113,8 @@ class Forecast:
 
 def predict(
     key: KeyArray,
-    filter: ParticleFilter,
-    state: FilterState,
+    filter: Filter,
+    state: Any,
     num_steps: int,
     inputs: Inputs = None,
     *,
@@ -131,22 +132,22 @@ def predict(
     """
     call = "The call is predict(key, filter, state, num_steps)."
     require_key(key, "predict(key, filter, state, num_steps)")
-    require_kind(filter, ParticleFilter, "filter", call)
+    require_kind(filter, Filter, "filter", call)
     filter.require_own(state)
     num_steps = whole_number(num_steps, "num_steps", 1, call)
     if num_draws is not None:
         num_draws = whole_number(num_draws, "num_draws", 1, "Leave it out for as many as there are particles.")
     inputs = as_inputs(inputs, "num_steps", num_steps)
     key_choose, key_future = jax.random.split(key)
-    keys = jax.random.split(key_future, num_draws or filter.num_particles)
+    keys = jax.random.split(key_future, num_draws or filter.size)
     times = np.arange(num_steps)  # carries the number of steps into the compiled function as a shape
     return filter.compiled(_futures)(state, key_choose, keys, times, inputs)
 
 
-def _futures(filter: ParticleFilter, state: FilterState, key_choose, keys, times, inputs) -> Forecast:
+def _futures(filter: Filter, state: Any, key_choose, keys, times, inputs) -> Forecast:
     model = filter.model.original
     keys_theta, keys_steps = jnp.swapaxes(jax.vmap(jax.random.split)(keys), 0, 1)
-    x, z = draw_joint(filter, state, key_choose, keys_theta)
+    x, z = filter.draw_joint(state, key_choose, keys_theta)
 
     def future(key, z_one, x_one):
         theta = model.parameters.constrain(z_one)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 
 RUN_ONCE = {"xla_backend_optimization_level": 0}
@@ -15,6 +17,30 @@ RUN_ONCE = {"xla_backend_optimization_level": 0}
 def is_traced(tree: Any) -> bool:
     """Tell whether some array of a tree has no value yet."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+
+
+def numbers(*trees: Any) -> Any:
+    """Return the module that computes with these arrays: `jax.numpy` while they are traced, and else NumPy.
+
+    What is written in terms of it needs no compiling where values are known.
+    """
+    return jnp if is_traced(trees) else np
+
+
+def on_host(tree: Any) -> Any:
+    """Turn arrays of JAX into NumPy's, keys apart, so that arithmetic with them compiles nothing; not while traced."""
+    is_key = lambda leaf: jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jax.tree.map(lambda leaf: leaf if is_key(leaf) else np.asarray(leaf), tree)
+
+
+def loop_while(goes_on: Callable[[Any], Any], turn: Callable[[Any], Any], start: Any, *, traced: bool) -> Any:
+    """Do as `lax.while_loop` does; while nothing is traced, without compiling."""
+    if traced:
+        return jax.lax.while_loop(goes_on, turn, start)
+    found = start
+    while goes_on(found):
+        found = turn(found)
+    return found
 
 
 def evaluate(function: Callable, *arguments: Any) -> Any:

@@ -7,8 +7,9 @@ Shapes are spelled with words from one list, so that a signature reads as a sent
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 KeyArray = Key[Array, ""]
@@ -25,3 +26,9 @@ Observation = PyTree
 
 Inputs = PyTree
 """What the model is told at a step (covariates, time, dt): any pytree, or None."""
+
+if TYPE_CHECKING:
+    Numbers = Any  # what one module has, the other has: code that is written for both mixes them freely
+else:
+    Numbers = Array | np.ndarray | np.generic
+"""Of NumPy, or of JAX while they are traced; a sum of NumPy's is a scalar of its own."""

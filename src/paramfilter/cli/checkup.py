@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from paramfilter.compiler_canary import KERNELS, wrong_rows
-from paramfilter.filters import ParticleFilter
+from paramfilter.filters import Filter
 from paramfilter.fleet import Fleet
 from paramfilter.running import run
 from paramfilter.types import Inputs, Observation
@@ -69,7 +69,7 @@ def wrong_kernels() -> list[str]:
     ]
 
 
-def speed_of(filter: ParticleFilter, ys: Observation, inputs: Inputs, num_series: int) -> dict[str, float]:
+def speed_of(filter: Filter, ys: Observation, inputs: Inputs, num_series: int) -> dict[str, float]:
     """Return how long compiling and stepping take: one filter over a series, and a fleet of small ones.
 
     Args:

@@ -212,7 +212,7 @@ def bench(
     if as_json:
         print_json(figures)
     else:
-        title = f"{found.model.name}, {measured.num_particles} particles"
+        title = f"{found.model.name}, {measured.size} particles"
         console.print(table_of({name: {"": figure} for name, figure in figures.items()}, title))
 
 

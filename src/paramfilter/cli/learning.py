@@ -14,15 +14,17 @@ import jax
 from rich.live import Live
 
 from paramfilter import checkpoint
+from paramfilter.choosing import USUAL_PARTICLES
 from paramfilter.cli.matching import Matching
 from paramfilter.cli.names import PRESET_SUFFIX
 from paramfilter.cli.printing import aside, choices_aside, console, print_json, summary_of, table_of
 from paramfilter.cli.rows import STANDARD_INPUT, Row, columns_of_rows, rows_of
 from paramfilter.diagnostics import explain
 from paramfilter.errors import DataError
-from paramfilter.filters import PRESETS, USUAL_PARTICLES, FilterState, ParticleFilter, StepInfo
+from paramfilter.filters import Filter, StepInfo
 from paramfilter.model import StateSpaceModel
 from paramfilter.observations import Observations
+from paramfilter.presets import PRESETS
 from paramfilter.results import save_result, to_datatree
 from paramfilter.running import History, join, record, run
 
@@ -60,10 +62,10 @@ class Settings:
     as_json: bool
 
 
-def make_filter(model: StateSpaceModel, name: str, num_particles: int | None) -> ParticleFilter:
+def make_filter(model: StateSpaceModel, name: str, num_particles: int | None) -> Filter:
     """Make a filter by the name of its preset, such as `auto` or `storvik`."""
     with choices_aside():
-        if num_particles is None and name != "auto":
+        if num_particles is None and name not in ("auto", "node"):
             num_particles = USUAL_PARTICLES
         return PRESETS[name + PRESET_SUFFIX](model, num_particles)
 
@@ -91,7 +93,7 @@ def learn(model: StateSpaceModel, settings: Settings) -> None:
     _report(filter, state, settings)
 
 
-def _first_state(filter: ParticleFilter, matching: Matching, row: Row, settings: Settings) -> FilterState:
+def _first_state(filter: Filter, matching: Matching, row: Row, settings: Settings) -> Any:
     if settings.resume is not None:
         return checkpoint.restore(settings.resume, filter)
     _, inputs = matching.one(row)
@@ -99,8 +101,8 @@ def _first_state(filter: ParticleFilter, matching: Matching, row: Row, settings:
 
 
 def _follow(
-    filter: ParticleFilter, state: FilterState, rows: Iterator[Row], matching: Matching, settings: Settings
-) -> tuple[FilterState, tuple[History, Observations] | None]:
+    filter: Filter, state: Any, rows: Iterator[Row], matching: Matching, settings: Settings
+) -> tuple[Any, tuple[History, Observations] | None]:
     """Take in each row as it comes, and show what is known now.
 
     A pipe may never end, so what has been seen is kept only if it is to be written in the end.
@@ -130,7 +132,7 @@ def _follow(
     return state, (join(*histories), matching.observations(columns_of_rows(seen)))
 
 
-def _line(state: FilterState, latest: History, info: StepInfo) -> dict[str, Any]:
+def _line(state: Any, latest: History, info: StepInfo) -> dict[str, Any]:
     theta = jax.tree.map(lambda leaf: leaf[0], latest.theta)
     return {
         "t": int(state.time),
@@ -142,7 +144,7 @@ def _line(state: FilterState, latest: History, info: StepInfo) -> dict[str, Any]
     }
 
 
-def _report(filter: ParticleFilter, state: FilterState, settings: Settings) -> None:
+def _report(filter: Filter, state: Any, settings: Settings) -> None:
     summary = summary_of(filter.posterior(state))
     if settings.as_json:
         found = {"model": filter.model.name, "observations": int(state.time), "log_evidence": state.log_evidence}
@@ -154,8 +156,8 @@ def _report(filter: ParticleFilter, state: FilterState, settings: Settings) -> N
             aside.print(f"{what} written to {path}")
 
 
-def _heading(filter: ParticleFilter, state: FilterState) -> str:
+def _heading(filter: Filter, state: Any) -> str:
     return (
-        f"{filter.model.name}: {int(state.time)} observations, {filter.num_particles} particles, log evidence "
+        f"{filter.model.name}: {int(state.time)} observations, {filter.size} particles, log evidence "
         f"{float(state.log_evidence):.2f}"
     )

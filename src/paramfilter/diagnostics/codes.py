@@ -132,6 +132,22 @@ FAR_OUT = Code(
     "beliefs do not begin as draws.",
 )
 
+FEW_NODES = Code(
+    "W14",
+    "nodes do not cover the posterior",
+    outcome.MESSAGES[Outcome.NODES_TOO_FEW] + " Or: " + outcome.MESSAGES[Outcome.SURFACE_INACCURATE],
+    "more nodes, node_filter(model, 4096); more kept observations, num_kept=100_000; a prior that rules out what "
+    "you do not believe.",
+)
+
+UNSURE = Code(
+    "W15",
+    "the posterior mean may be off",
+    "the filter's own estimate of its error is large: few nodes carry the weight, or a surface in place of the "
+    "likelihood misses it. Means and intervals are rough.",
+    "more nodes, node_filter(model, 4096); more kept observations, num_kept=100_000.",
+)
+
 CODES = (
     FEW_EFFECTIVE,
     FEW_ANCESTORS,
@@ -146,6 +162,8 @@ CODES = (
     LOST_ISLAND,
     SKIPPED,
     FAR_OUT,
+    FEW_NODES,
+    UNSURE,
 )
 
 OF_FLAG = {
@@ -159,6 +177,8 @@ OF_FLAG = {
     Outcome.ISLAND_WEIGHTS_ZERO: LOST_ISLAND,
     Outcome.OUTLIER_SKIPPED: SKIPPED,
     Outcome.VALUES_FAR_OUT: FAR_OUT,
+    Outcome.NODES_TOO_FEW: FEW_NODES,
+    Outcome.SURFACE_INACCURATE: FEW_NODES,
 }
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from paramfilter.arguments import require_kind
 from paramfilter.diagnostics import codes
 from paramfilter.diagnostics.codes import Code
-from paramfilter.filters import FilterState, StepInfo
+from paramfilter.filters import StepInfo
 from paramfilter.filters.health import NUM_FORECASTS
 from paramfilter.ranks import chance_of_ranks, count_ranks
 from paramfilter.running import History
@@ -35,6 +35,9 @@ RHAT_LIMIT = 1.1
 HUGE_RHAT = 1000
 """R-hat from which only its order is told: islands that hold one value each have no spread to compare with."""
 
+LARGEST_ERROR = 0.25
+"""Estimated error of a posterior mean, in posterior sds, above which W15 is given."""
+
 SURPRISE_LIMIT = 1e-6
 """Probability of ranks as uneven as these, if the model were right, below which there is a warning."""
 
@@ -43,7 +46,8 @@ NUM_RANKS = NUM_FORECASTS + 1
 FEWEST_RANKS = 50
 """A chi-square test needs about five expected ranks a bin."""
 
-RAISED_BY = {codes.IMPROPER: ("Chebyshev", "Taylor"), codes.FAR_OUT: ("RenewingKernel",)}
+NODES = ("Kalman", "FiniteState", "Guided", "AssumedDensity")
+RAISED_BY = {codes.IMPROPER: ("Chebyshev", "Taylor"), codes.FAR_OUT: ("RenewingKernel",), codes.FEW_NODES: NODES}
 """Beliefs that raise the flags of a code; no other belief looks for what it reports."""
 
 WITHOUT_ISLANDS = (
@@ -108,7 +112,7 @@ class Diagnosis:
                 by_reason.setdefault(one.reason, []).append(one.code.code)
             listed = "; ".join(f"{', '.join(checks)} ({reason})" for reason, checks in by_reason.items())
             lines.append(textwrap.fill(f"Not judged: {listed}.", WIDTH))
-        if any(one.code is codes.DISAGREEMENT for one in self.not_judged):
+        if {codes.DISAGREEMENT, codes.UNSURE} <= {one.code for one in self.not_judged}:
             lines.append(textwrap.fill(WITHOUT_ISLANDS, WIDTH))
         return "\n".join(lines)
 
@@ -124,6 +128,7 @@ class Record:
         outcome: All flags raised so far.
         num_values: Distinct values of theta among the particles at the end.
         skips_outliers: Whether the filter has a `SkipOutliers`.
+        error: Estimated error of the posterior mean, in posterior sds; None if the filter has no estimate.
         info: What happened at each step of the history.
     """
 
@@ -133,25 +138,29 @@ class Record:
     outcome: int
     num_values: int
     skips_outliers: bool
+    error: float | None
     info: StepInfo
 
 
-def diagnose(state: FilterState, history: History) -> Diagnosis:
+def diagnose(state: Any, history: History) -> Diagnosis:
     """Look at a run, print what was found, and return it.
 
     Args:
         state: The state after the run.
         history: What `run` recorded.
     """
-    for value, kind, name in ((state, FilterState, "state"), (history, History, "history")):
-        require_kind(value, kind, name, "The call is diagnose(state, history), with both as run returned them.")
+    call = "The call is diagnose(state, history), with both as run returned them."
+    require_kind(history, History, "history", call)
+    require_kind(state, history.filter.state_kind, "state", call)
+    notes = history.filter.notes(state)
     record = Record(
         made_by=state.made_by,
         time=int(state.time),
-        mixed_at=int(state.mixed_at),
+        mixed_at=notes["mixed_at"],
         outcome=int(state.outcome),
-        num_values=count_distinct(np.asarray(state.z)),
-        skips_outliers=history.filter.outliers is not None,
+        num_values=count_distinct(np.asarray(history.filter.particles(state)[1])),
+        skips_outliers=bool(notes["skips_outliers"]),
+        error=notes.get("error"),
         info=history.info,
     )
     diagnosis = examine(record)
@@ -167,12 +176,7 @@ def count_distinct(values: np.ndarray) -> int:
 def examine(record: Record) -> Diagnosis:
     """Look at a record, of a run or of a saved result."""
     made_by = json.loads(record.made_by)
-    num_islands = made_by["islands"]
-    islands = "in one island" if num_islands == 1 else f"in {num_islands} islands"
-    heading = (
-        f"{made_by['model']}: {len(record.info.ess)} steps, {made_by['particles']} particles {islands}, "
-        f"{made_by['belief']}"
-    )
+    heading = f"{made_by['model']}: {len(record.info.ess)} steps, {_crowd(made_by)}, {made_by['belief']}"
     judged = {code: _judge(code, record, made_by) for code in codes.CODES}
     return Diagnosis(
         heading,
@@ -180,6 +184,18 @@ def examine(record: Record) -> Diagnosis:
         findings=tuple(verdict for verdict in judged.values() if isinstance(verdict, Finding)),
         not_judged=tuple(verdict for verdict in judged.values() if isinstance(verdict, NotJudged)),
     )
+
+
+def _crowd(made_by: dict[str, Any]) -> str:
+    if _has_nodes(made_by):
+        return f"{made_by['particles']} nodes"
+    islands = "in one island" if made_by["islands"] == 1 else f"in {made_by['islands']} islands"
+    return f"{made_by['particles']} particles {islands}"
+
+
+def _has_nodes(made_by: dict[str, Any]) -> bool:
+    """Tell whether the particles are values of theta, with an inner filter each."""
+    return "kept" in made_by
 
 
 def _judge(code: Code, record: Record, made_by: dict[str, Any]) -> Finding | NotJudged | None:
@@ -226,6 +242,8 @@ def _check_weights(record: Record, made_by: dict[str, Any]) -> Finding | None:
 
 def _check_ancestors(record: Record, made_by: dict[str, Any]) -> Finding | NotJudged | None:
     num_particles, num_islands = made_by["particles"], made_by["islands"]
+    if _has_nodes(made_by):
+        return NotJudged(codes.FEW_ANCESTORS, "nodes have no paths")
     if record.mixed_at >= 0 and record.time - record.mixed_at <= LONG_AGO * num_particles:
         return NotJudged(codes.FEW_ANCESTORS, "beliefs were mixed, so they do not depend on paths")
     if int(np.asarray(record.info.num_ancestors)[-1]) > num_islands:
@@ -258,6 +276,14 @@ def _check_error(record: Record, made_by: dict[str, Any]) -> NotJudged | None:
     return NotJudged(codes.INACCURATE, f"{made_by['belief']} reports no approximation error")
 
 
+def _check_estimate(record: Record, made_by: dict[str, Any]) -> Finding | NotJudged | None:
+    if record.error is None:
+        return NotJudged(codes.UNSURE, f"{made_by['belief']} has no estimate of it")
+    if record.error <= LARGEST_ERROR:
+        return None
+    return Finding(codes.UNSURE, f"by about {record.error:.2f} posterior sds (limit {LARGEST_ERROR}).")
+
+
 def _check_forecasts(record: Record, made_by: dict[str, Any]) -> Finding | NotJudged | None:
     too_few = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(record.info.pit):
@@ -283,5 +309,6 @@ FIGURES: dict[Code, Callable[[Record, dict[str, Any]], Finding | NotJudged | Non
     codes.DISAGREEMENT: _check_islands,
     codes.INACCURATE: _check_error,
     codes.SURPRISED: _check_forecasts,
+    codes.UNSURE: _check_estimate,
 }
 """Checks of the figures that each step records; all others are flags."""

@@ -21,6 +21,7 @@ from paramfilter.types import Inputs, Observation
 from paramfilter.weights import mixture_mean_and_variance
 
 if TYPE_CHECKING:
+    from paramfilter.filters.base import Filter
     from paramfilter.filters.particle_filter import ParticleFilter
 
 WINDOW = 256
@@ -40,7 +41,7 @@ class Summary:
 class Maker:
     """The filter that made a record; equal to another with the same fingerprint, so that records can be joined."""
 
-    filter: ParticleFilter
+    filter: Filter
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Maker) and other.filter.fingerprint == self.filter.fingerprint
@@ -67,7 +68,7 @@ class History:
     maker: Maker = field(metadata={"static": True})
 
     @property
-    def filter(self) -> ParticleFilter:
+    def filter(self) -> Filter:
         """The filter that was run."""
         return self.maker.filter
 

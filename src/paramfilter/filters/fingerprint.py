@@ -27,18 +27,20 @@ BEHAVIOUR = "log densities at probe points"
 
 def fingerprint(belief: BoundBelief, num_particles: int, num_islands: int, num_ancestors: int | None) -> str:
     """Return the fingerprint of a filter with this belief, which knows its model, as JSON."""
-    content = {
-        "model": belief.model.name,
-        "parameters": list(belief.model.parameters.names),
-        "coordinates": belief.model.parameters.coordinate_names,
-        "belief": belief.name,
-        "particles": num_particles,
-        "islands": num_islands,
-        "ancestors": num_ancestors,
+    sizes = {"belief": belief.name, "particles": num_particles, "islands": num_islands, "ancestors": num_ancestors}
+    return json.dumps(model_fingerprint(belief.model, sizes))
+
+
+def model_fingerprint(model: StateSpaceModel, sizes: dict[str, Any]) -> dict[str, Any]:
+    """Return what tells a model, and the precision it is run in, from another; in the order in which it is compared."""
+    return {
+        "model": model.name,
+        "parameters": list(model.parameters.names),
+        "coordinates": model.parameters.coordinate_names,
+        **sizes,
         "precision": str(jnp.result_type(float)),
-        BEHAVIOUR: _probe_values(belief.model),
+        BEHAVIOUR: _probe_values(model),
     }
-    return json.dumps(content)
 
 
 def first_difference(saved: str, own: str) -> str | None:

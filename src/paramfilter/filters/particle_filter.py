@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
+from jaxtyping import Array, Float, Key, PyTree
 
 from paramfilter.arguments import require_key, require_kind, whole_number
-from paramfilter.beliefs import Belief, BoundBelief
-from paramfilter.errors import DataError, ModelError
-from paramfilter.filters.advance import advance, window_of
-from paramfilter.filters.fingerprint import fingerprint, first_difference
-from paramfilter.filters.incoming import as_floats, shape_advice
+from paramfilter.beliefs import Belief, BoundBelief, Moments
+from paramfilter.errors import ModelError
+from paramfilter.filters.advance import History, advance, summarise, window_of
+from paramfilter.filters.base import Filter
+from paramfilter.filters.fingerprint import fingerprint
 from paramfilter.filters.loop import first_state, next_state
 from paramfilter.filters.outliers import SkipOutliers
-from paramfilter.filters.posterior import Posterior
+from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments
 from paramfilter.filters.state import FilterState, StepInfo
-from paramfilter.laws import describe
 from paramfilter.model import StateSpaceModel, as_inputs
-from paramfilter.probe import ModelShapes, probe
 from paramfilter.proposals import Bootstrap, BoundProposal, Proposal
 from paramfilter.resampling import Resampling, Systematic
 from paramfilter.tracing import is_traced
 from paramfilter.types import Inputs, KeyArray, Observation
-from paramfilter.waiting import announced, waiting
+from paramfilter.waiting import waiting
 
 PARTS = (
     ("belief", Belief, "Chebyshev()"),
@@ -39,7 +36,7 @@ PARTS = (
 
 
 @dataclass(frozen=True, eq=False)
-class ParticleFilter:
+class ParticleFilter(Filter):
     """A particle filter whose particles believe something about theta.
 
     Args:
@@ -55,7 +52,8 @@ class ParticleFilter:
             each step; None for 2 where the belief allows it.
     """
 
-    model: StateSpaceModel
+    state_kind: ClassVar[type] = FilterState
+
     num_particles: int
     belief: Belief
     proposal: Proposal = Bootstrap()
@@ -63,7 +61,6 @@ class ParticleFilter:
     num_islands: int = 1
     outliers: SkipOutliers | None = None
     num_ancestors: int | None = 1
-    _compiled: dict[Callable, Callable] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self):
         object.__setattr__(self, "num_particles", require_model_and_size(self.model, self.num_particles))
@@ -91,10 +88,15 @@ class ParticleFilter:
         with waiting("inspecting the model"):
             _ = (self.shapes, self.bound_belief, self.bound_proposal, self.fingerprint)
 
-    @cached_property
-    def shapes(self) -> ModelShapes:
-        """What one state and one observation look like."""
-        return probe(self.model)
+    @property
+    def size(self) -> int:
+        """The number of particles."""
+        return self.num_particles
+
+    @property
+    def num_chains(self) -> int:
+        """The number of islands."""
+        return self.num_islands
 
     @cached_property
     def bound_belief(self) -> BoundBelief:
@@ -110,21 +112,6 @@ class ParticleFilter:
     def fingerprint(self) -> str:
         """What tells this filter from another."""
         return fingerprint(self.bound_belief, self.num_particles, self.num_islands, self.num_ancestors)
-
-    def require_own(self, state: FilterState) -> None:
-        """Refuse what is not a state, and a state that another filter made."""
-        require_kind(
-            state,
-            FilterState,
-            "state",
-            "Begin with state = filter.init(jax.random.key(0)); step and run return a pair, the new state and what "
-            "happened. The calls are filter.step(state, y) and run(filter, state, ys).",
-        )
-        difference = first_difference(state.made_by, self.fingerprint)
-        if difference is not None:
-            raise DataError(
-                f"this state belongs to another filter; {difference}. Use filter.init, or the filter it came from."
-            )
 
     def init(self, key: KeyArray, inputs: Inputs = None) -> FilterState:
         """Draw particles from the prior and the initial law; no data are seen.
@@ -157,46 +144,34 @@ class ParticleFilter:
         self.require_own(state)
         return Posterior(self, state)
 
-    def compiled(self, function: Callable, **options: Any) -> Callable:
-        """Return `jax.jit` of `function(filter, ...)` with some options, made once for this filter."""
-        if function not in self._compiled:
-            self._compiled[function] = announced(functools.partial(function, self), "compiling", **options)
-        return self._compiled[function]
+    def notes(self, state: FilterState) -> dict[str, Any]:
+        """Return when beliefs were last mixed, and whether outliers are skipped."""
+        return {"mixed_at": int(state.mixed_at), "skips_outliers": int(self.outliers is not None)}
 
-    def as_observation(self, y: Observation, leading: tuple[str, ...] = ()) -> Observation:
-        """Turn y into float arrays and check its shape; `leading` names axes in front of one observation's."""
-        expected = self.shapes.y
-        is_one_array = jax.tree_util.treedef_is_leaf(jax.tree.structure(expected))
-        y = as_floats(y) if is_one_array and isinstance(y, list | tuple) else jax.tree.map(as_floats, y)
-        if jax.tree.structure(y) != jax.tree.structure(expected):
-            raise DataError(
-                f"an observation must have the structure of the model's own, {describe(expected)}; got {describe(y)}. "
-                "Give arrays in that structure; NaN, not None, stands for a missing value."
-            )
-        for got, wanted in zip(jax.tree.leaves(y), jax.tree.leaves(expected), strict=True):
-            if got.shape[len(leading) :] != wanted.shape or got.ndim < len(leading):
-                axes = ", ".join([*leading, *map(str, wanted.shape)])
-                raise DataError(
-                    f"the model's observation has shape {wanted.shape}, so y must have shape ({axes}); got {got.shape}"
-                    f". {shape_advice(got.shape, wanted.shape, len(leading))}"
-                )
-        self._refuse_partly_missing(y, leading)
-        return y
+    def advance(
+        self, state: FilterState, ys: Observation, inputs: Inputs, num_steps: int
+    ) -> tuple[FilterState, History]:
+        """Take in the first rows of a window; return the state and a history with `num_steps` rows filled."""
+        state, records, _ = self.compiled(advance)(state, ys, inputs, np.int32(num_steps))
+        return state, records
 
-    def _refuse_partly_missing(self, y: Observation, leading: tuple[str, ...]) -> None:
-        """Refuse what no particle could be weighed by; inside a trace the step flags it instead."""
-        for leaf, family in zip(jax.tree.leaves(y), self.shapes.whole, strict=True):
-            if family is None or is_traced(leaf):
-                continue
-            missing = np.isnan(leaf).reshape(*leaf.shape[: len(leading)], -1)
-            rows = np.flatnonzero(np.any(missing, axis=-1) & ~np.all(missing, axis=-1))
-            if len(rows):
-                where = f"the observation at index {rows[0]}" if leading else "the observation"
-                raise DataError(
-                    f"{where} is missing in part, but a {family} scores its components only together. Set all of "
-                    "them to NaN, or observe them through a distribution that factorises, such as "
-                    "dist.Normal(mean, sd).to_event(1), or a MultivariateNormal, which is marginalised exactly."
-                )
+    def summary(self, state: FilterState, info: StepInfo) -> History:
+        """Return one row of the history."""
+        return self.compiled(summarise)(state, info)
+
+    def moments(self, state: FilterState) -> Moments:
+        """Return mean and variance of each parameter; inside a trace."""
+        return mixture_moments(self, state)
+
+    def draw_joint(
+        self, state: FilterState, key_choose: KeyArray, keys_draw: Key[Array, " draw"]
+    ) -> tuple[PyTree, Float[Array, "draw param"]]:
+        """Draw (x_t, theta) together, one pair for each key; inside a trace."""
+        return draw_joint(self, state, key_choose, keys_draw)
+
+    def particles(self, state: FilterState) -> tuple[PyTree, Float[Array, "particle param"], Float[Array, " particle"]]:
+        """Return state, theta's coordinates and log weight of each particle."""
+        return state.x, state.z, state.log_weights
 
 
 def require_model_and_size(model: StateSpaceModel, num_particles: int) -> int:

@@ -60,7 +60,7 @@ class Posterior:
 
     def quantile(self, q: float | Sequence[float]) -> dict[str, Values]:
         """Return quantiles; a sequence of levels gives a leading axis. Based on draws with a fixed key."""
-        levels = _levels(q)
+        levels = levels_of(q)
         draws = self._drawn(self.state.key, NUM_QUANTILE_DRAWS, ALL_ISLANDS)
         if is_traced(draws):
             return self._in_order({name: jnp.quantile(values, levels, axis=0) for name, values in draws.items()})
@@ -105,7 +105,8 @@ class Posterior:
         return self.filter.compiled(_mixture_error)(self.state)
 
 
-def _levels(q: float | Sequence[float]) -> Float[np.ndarray, "..."]:
+def levels_of(q: float | Sequence[float]) -> Float[np.ndarray, "..."]:
+    """Return levels of quantiles as an array, or refuse what is none."""
     try:
         levels = np.asarray(q, float)
     except (TypeError, ValueError):

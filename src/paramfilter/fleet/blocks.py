@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Shaped
 
 from paramfilter.beliefs import Moments
-from paramfilter.filters import FilterState, ParticleFilter, StepInfo, mixture_moments
+from paramfilter.filters import Filter, StepInfo
 from paramfilter.types import Inputs, Observation
 
 BLOCK = 16
@@ -24,14 +24,14 @@ BUCKET_FACTOR = 4
 """A sparse batch is filled up to a block times the next power of this: few sizes, so few compiles."""
 
 
-def begin(filter: ParticleFilter, keys: Shaped[Array, " row"], inputs: Inputs) -> FilterState:
+def begin(filter: Filter, keys: Shaped[Array, " row"], inputs: Inputs) -> Any:
     """Start a filter for each key."""
     return in_blocks(filter.init, keys, inputs)
 
 
 def advance(
-    filter: ParticleFilter, series: FilterState, ys: Observation, inputs: Inputs, lengths: Int[Array, " row"]
-) -> tuple[FilterState, StepInfo]:
+    filter: Filter, series: Any, ys: Observation, inputs: Inputs, lengths: Int[Array, " row"]
+) -> tuple[Any, StepInfo]:
     """Take in the first observations of each row, as many as its length: one program for `step` and `run`.
 
     The info is that of each row's last step; NaN and 0 for a row without any.
@@ -55,8 +55,8 @@ def _nothing(shape: jax.ShapeDtypeStruct) -> Array:
 
 
 def update(
-    filter: ParticleFilter, series: FilterState, rows: Int[Array, " some"], ys: Observation, inputs: Inputs
-) -> tuple[FilterState, StepInfo]:
+    filter: Filter, series: Any, rows: Int[Array, " some"], ys: Observation, inputs: Inputs
+) -> tuple[Any, StepInfo]:
     """Take in one observation of some rows; what is beyond the last row is dropped."""
     some = jax.tree.map(lambda leaf: leaf.at[rows].get(mode="clip"), series)
     new, info = in_blocks(filter.step, some, ys, inputs)
@@ -64,13 +64,13 @@ def update(
 
 
 def update_blocks(
-    filter: ParticleFilter,
-    series: FilterState,
+    filter: Filter,
+    series: Any,
     rows: Int[Array, " some"],
     ys: Observation,
     inputs: Inputs,
     num_blocks: Int[Array, ""],
-) -> tuple[FilterState, StepInfo, Moments]:
+) -> tuple[Any, StepInfo, Moments]:
     """Do as `update` does with the first blocks of the rows, and say what their posteriors are.
 
     One compiled function for any number of rows up to the length of `rows`, at a cost that goes with the number of
@@ -79,7 +79,7 @@ def update_blocks(
 
     def take_in(state, y, inputs):
         new, info = filter.step(state, y, inputs)
-        return new, (info, mixture_moments(filter, new))
+        return new, (info, filter.moments(new))
 
     def one_block(number, carry):
         series, said = carry
@@ -98,9 +98,9 @@ def update_blocks(
     return series, info, moments
 
 
-def moments(filter: ParticleFilter, series: FilterState) -> Moments:
+def moments(filter: Filter, series: Any) -> Moments:
     """Return mean and variance of each row's posterior."""
-    return in_blocks(lambda state: mixture_moments(filter, state), series)
+    return in_blocks(filter.moments, series)
 
 
 def in_blocks(function: Callable, *rows: Any) -> Any:

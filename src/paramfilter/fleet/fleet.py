@@ -35,7 +35,7 @@ from jaxtyping import Array, Bool, Int
 from paramfilter import checkpoint
 from paramfilter.arguments import require_key, require_kind
 from paramfilter.errors import DataError
-from paramfilter.filters import FilterState, ParticleFilter, StepInfo
+from paramfilter.filters import Filter, StepInfo
 from paramfilter.filters.advance import window_of
 from paramfilter.fleet import blocks
 from paramfilter.fleet.blocks import BLOCK, WINDOW, bucket
@@ -53,8 +53,8 @@ class Fleet:
         mesh: The devices that share the series out, on a mesh of one axis; None for the default device.
     """
 
-    def __init__(self, filter: ParticleFilter, mesh: Mesh | None = None):
-        require_kind(filter, ParticleFilter, "filter", "The call is Fleet(filter); ids are given to fleet.init.")
+    def __init__(self, filter: Filter, mesh: Mesh | None = None):
+        require_kind(filter, Filter, "filter", "The call is Fleet(filter); ids are given to fleet.init.")
         if mesh is not None:
             require_kind(mesh, Mesh, "mesh", "The call is Fleet(filter); ids are given to fleet.init.")
         if mesh is not None and len(mesh.axis_names) != 1:
@@ -128,7 +128,7 @@ class Fleet:
 
     def _advanced(
         self, state: FleetState, ys: Observation, inputs: Inputs, start: int, lengths: np.ndarray
-    ) -> tuple[FilterState, StepInfo]:
+    ) -> tuple[Any, StepInfo]:
         """Take in observations from `start` on, as many of each series as its length, at most `WINDOW`."""
         given = (*window_of((ys, inputs), start, WINDOW, axis=1), lengths)
         return self._advance(state.series, *self._filled(given, np.arange(len(lengths)), state.num_rows))
@@ -207,7 +207,7 @@ class Fleet:
             self._arranged(state.series, np.array([*kept.values()], int)), rows_of(tuple(kept)), state.key
         )
 
-    def _arranged(self, series: FilterState, rows: np.ndarray) -> FilterState:
+    def _arranged(self, series: Any, rows: np.ndarray) -> Any:
         """Take some rows of a fleet, in a new order, and add spare ones."""
         rows = np.concatenate([rows, np.zeros(self._num_rows(len(rows)) - len(rows), int)])
         return jax.tree.map(lambda leaf: self._shared_out(leaf[rows]), series)
@@ -238,7 +238,7 @@ class Fleet:
         values = np.asarray(leaf)
         return jax.make_array_from_callback(values.shape, rows, lambda place: values[place])
 
-    def one(self, state: FleetState, series_id: Hashable) -> FilterState:
+    def one(self, state: FleetState, series_id: Hashable) -> Any:
         """Return the state of one series, for `filter.posterior`, `save` or a step of its own."""
         row = state.rows((series_id,))[0]
         return jax.tree.map(lambda leaf: leaf[row], state.series)

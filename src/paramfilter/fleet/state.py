@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,6 @@ from jaxtyping import Array, Int, Shaped
 
 from paramfilter.arguments import kind_of
 from paramfilter.errors import DataError
-from paramfilter.filters import FilterState
 from paramfilter.types import KeyArray
 
 Ids = Sequence[Hashable] | np.ndarray
@@ -28,12 +28,12 @@ class FleetState:
     """The states of all series, and which row belongs to whom: a pytree, so that one can wait for it or move it.
 
     Attributes:
-        series: One `FilterState` whose arrays have a leading axis of series, with spare rows at the end.
+        series: One state whose arrays have a leading axis of series, with spare rows at the end.
         row_of: The row of each id, in the order of the rows.
         key: From which the keys of new series come.
     """
 
-    series: FilterState
+    series: Any
     row_of: dict[Hashable, int]
     key: KeyArray
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from paramfilter.beliefs import Belief, TaylorOfLogDensity
-from paramfilter.filters import ParticleFilter, extended_parameter_filter, liu_west_filter, sir_filter
+from paramfilter.filters import ParticleFilter
 from paramfilter.model import StateSpaceModel
 from paramfilter.models import cauchy_ar1, sin, star
 from paramfilter.models.cauchy_ar1 import TRUTH as CAUCHY_TRUTH
@@ -24,6 +24,7 @@ from paramfilter.paper.filter_pictures import draw_filters
 from paramfilter.paper.filter_runs import Contender, Setting, Size, compare_filters, draw_data, run_all
 from paramfilter.paper.numbers import Results
 from paramfilter.paper.series import LIU_WEST_DISCOUNT, PAPER_LOOP, printed_cauchy, printed_sin, printed_star
+from paramfilter.presets import extended_parameter_filter, liu_west_filter, sir_filter
 from paramfilter.references import grid_posterior
 from paramfilter.types import Theta
 

@@ -25,6 +25,7 @@ def record_of(tree: Any) -> Record:
         outcome=int(tree.attrs["outcome"]),
         num_values=count_distinct(_thetas(tree)),
         skips_outliers=bool(tree.attrs.get("skips_outliers", 0)),
+        error=tree.attrs.get("error"),
         info=StepInfo(pit=ranks["y"] if list(ranks) == ["y"] else ranks, **figures),
     )
 

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paramfilter.extras import extra
-from paramfilter.filters import FilterState, ParticleFilter
+from paramfilter.filters import Filter
 from paramfilter.observations import Observations
 from paramfilter.running import Forecast, History, Summary
 
@@ -44,7 +44,7 @@ DRAWING = np.uint32(2**32 - 2)
 
 
 def to_datatree(
-    state: FilterState,
+    state: Any,
     history: History,
     data: Any = None,
     *,
@@ -116,11 +116,11 @@ def _of_observation(tree: Any) -> dict[str, Any]:
     return named(tree, "y")
 
 
-def _key(state: FilterState) -> Any:
+def _key(state: Any) -> Any:
     return jax.random.fold_in(state.key, DRAWING)
 
 
-def _times(state: FilterState, history: History, data: Observations | None) -> np.ndarray:
+def _times(state: Any, history: History, data: Observations | None) -> np.ndarray:
     """Return when each step was, as the data say it, or how many observations there had been."""
     if data is not None and data.times is not None:
         return data.times
@@ -149,25 +149,26 @@ def _moments(summary: Summary, times: np.ndarray, supports: Mapping[str, Mapping
     return _dataset(stacked, ("moment", "time"), {"moment": list(MOMENTS), "time": times}, supports)
 
 
-def _draws(filter: ParticleFilter, drawn: Mapping[str, Any]) -> Any:
+def _draws(filter: Filter, drawn: Mapping[str, Any]) -> Any:
     num_chains, num_draws = next(iter(drawn.values())).shape[:2]
     coords = {"chain": np.arange(num_chains), "draw": np.arange(num_draws)}
     return _dataset(drawn, ("chain", "draw"), coords, _supports(filter))
 
 
-def _prior_draws(filter: ParticleFilter) -> dict[str, Any]:
+def _prior_draws(filter: Filter) -> dict[str, Any]:
     z = filter.model.parameters.prior_draws[:NUM_PRIOR_DRAWS].astype(jnp.result_type(float))
     return {name: np.asarray(leaf)[None] for name, leaf in filter.model.parameters.constrain_all(z).items()}
 
 
-def _particles(filter: ParticleFilter, state: FilterState) -> Any:
-    by_island = lambda leaf: np.reshape(np.asarray(leaf), (filter.num_islands, -1, *np.shape(leaf)[1:]))
-    theta = filter.model.parameters.constrain_all(state.z)
-    values = jax.tree.map(by_island, {**_of_state(state.x), **theta, "log_weight": state.log_weights})
-    return _dataset(values, ("chain", "particle"), {"chain": np.arange(filter.num_islands)})
+def _particles(filter: Filter, state: Any) -> Any:
+    by_island = lambda leaf: np.reshape(np.asarray(leaf), (filter.num_chains, -1, *np.shape(leaf)[1:]))
+    x, z, log_weights = filter.particles(state)
+    theta = filter.model.parameters.constrain_all(z)
+    values = jax.tree.map(by_island, {**_of_state(x), **theta, "log_weight": log_weights})
+    return _dataset(values, ("chain", "particle"), {"chain": np.arange(filter.num_chains)})
 
 
-def _stats(filter: ParticleFilter, history: History, times: np.ndarray) -> Any:
+def _stats(filter: Filter, history: History, times: np.ndarray) -> Any:
     info = history.info
     own = ("ess", "log_evidence_increment", "outcome", "resampled", "num_nan", "approximation_error", "num_ancestors")
     stats = _dataset({name: getattr(info, name) for name in own}, ("time",), {"time": times})
@@ -177,7 +178,7 @@ def _stats(filter: ParticleFilter, history: History, times: np.ndarray) -> Any:
     return stats.assign_coords(coordinate=filter.model.parameters.coordinate_names)
 
 
-def _supports(filter: ParticleFilter) -> dict[str, dict[str, float]]:
+def _supports(filter: Filter) -> dict[str, dict[str, float]]:
     """Return the bounds of each parameter, for those who draw intervals."""
     bounds = {}
     for name, prior in filter.model.prior.items():
@@ -186,7 +187,7 @@ def _supports(filter: ParticleFilter) -> dict[str, dict[str, float]]:
     return bounds
 
 
-def _attributes(filter: ParticleFilter, state: FilterState) -> dict[str, Any]:
+def _attributes(filter: Filter, state: Any) -> dict[str, Any]:
     made_by = json.loads(state.made_by)
     return {
         "inference_library": "paramfilter",
@@ -197,7 +198,6 @@ def _attributes(filter: ParticleFilter, state: FilterState) -> dict[str, Any]:
         "num_observations": int(state.time),
         "log_evidence": float(state.log_evidence),
         "outcome": int(state.outcome),
-        "mixed_at": int(state.mixed_at),
-        "skips_outliers": int(filter.outliers is not None),
+        **filter.notes(state),
         "made_by": state.made_by,
     }

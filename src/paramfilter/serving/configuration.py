@@ -46,8 +46,8 @@ from typing import Any
 
 from paramfilter import models
 from paramfilter.errors import DataError
-from paramfilter.filters import PRESETS
 from paramfilter.model import StateSpaceModel
+from paramfilter.presets import PRESETS
 from paramfilter.streaming import FileLog, FleetResidents, Log, Pace, PipeLog, Rules, Sink, Store, Worker
 from paramfilter.streaming.jetstream import JetStreamLog, JetStreamSink
 from paramfilter.streaming.kafka import KafkaLog, KafkaSink

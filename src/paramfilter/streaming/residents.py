@@ -265,7 +265,7 @@ def _take(series: FilterState, rows: Any) -> FilterState:
 def _components(filter: ParticleFilter) -> list[str]:
     """Name each number of theta."""
     state = jax.eval_shape(filter.init, jax.random.key(0), filter.model.example_inputs)
-    mean = jax.eval_shape(functools.partial(blocks.mixture_moments, filter), state).mean
+    mean = jax.eval_shape(filter.moments, state).mean
     return [str(one) for name, leaf in mean.items() for one in components_of(name, leaf.shape)]
 
 

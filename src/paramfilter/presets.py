@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypedDict, Unpack
 
+from paramfilter.arguments import require_kind
 from paramfilter.beliefs import (
     Belief,
     Chebyshev,
@@ -15,10 +16,14 @@ from paramfilter.beliefs import (
     RenewingKernel,
     ShrinkingKernel,
 )
-from paramfilter.filters.choosing import choose_algorithm, choose_belief, choose_member, choose_proposal
+from paramfilter.choosing import choose_algorithm, choose_belief, choose_member, choose_proposal
+from paramfilter.filters.base import Filter
 from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.particle_filter import ParticleFilter, require_model_and_size
 from paramfilter.model import StateSpaceModel
+from paramfilter.nodes.choosing import NUM_KEPT, Choice, choose_inner, usual_nodes
+from paramfilter.nodes.filter import NodeFilter
+from paramfilter.nodes.inner import InnerFilter
 from paramfilter.proposals import (
     Bootstrap,
     CrowdMove,
@@ -61,27 +66,50 @@ class Options(OtherOptions, total=False):
     resampling: Resampling
 
 
-def auto_filter(
-    model: StateSpaceModel, num_particles: int | None = None, **options: Unpack[OtherOptions]
-) -> ParticleFilter:
+def auto_filter(model: StateSpaceModel, num_particles: int | None = None, **options: Unpack[OtherOptions]) -> Filter:
     """Make the filter that suits a model, and print which one it is and why: where to begin.
 
-    - A bank of Kalman filters, if the model is linear and Gaussian once theta is known.
-    - The extended parameter filter, for one parameter, and for states that jump or are whole numbers.
-    - A bank of small particle filters for all others.
-
-    Histories, forecasts and posteriors are of the model's own state and parameters with each of them.
+    - The node filter, if given theta the state has a filter without random numbers: models that are linear and Gaussian
+      or have few states, and states of real numbers with means and variances.
+    - The extended parameter filter for all others: states that jump, counts without bound, very many parameters.
 
     Args:
         model: The model.
-        num_particles: N; None for a number that grows with the number of parameters.
-        options: Of the loop: `num_islands`, `outliers` and `num_ancestors`, as in `ParticleFilter`.
+        num_particles: N; None for a number that suits the model.
+        options: Of `ParticleFilter`: `num_islands`, `outliers` and `num_ancestors`. With any of them the extended
+            parameter filter is taken, since a node filter has none.
     """
     with waiting("inspecting the model"):
-        choice = choose_algorithm(model)
+        choice = choose_algorithm(model, can_have_nodes=not options)
     size = choice.num_particles if num_particles is None else num_particles
     print(f"{model.name}: {choice.name}(model, {size}) ({choice.reason})")
     return PRESETS[choice.name](model, size, **options)
+
+
+def node_filter(
+    model: StateSpaceModel,
+    num_nodes: int | None = None,
+    *,
+    inner: type[InnerFilter] | None = None,
+    num_kept: int = NUM_KEPT,
+) -> NodeFilter:
+    """Make the node filter: values of theta, each with a filter for the state given theta, renewed when they are few.
+
+    It holds log p(y_1..y_t | theta) by its values at the nodes. Given theta most models have a filter for the state
+    without random numbers, exact or nearly so; then the posterior has no Monte Carlo noise but that of a lattice.
+
+    Args:
+        model: The model, with up to about ten parameters.
+        num_nodes: N; None for a number that suits the model.
+        inner: `nodes.Kalman`, `nodes.FiniteState`, `nodes.Guided` or `nodes.AssumedDensity`; None chooses.
+        num_kept: Observations that are kept, so that new nodes can be taken through them. After them nodes are renewed
+            without looking back, which is less robust.
+    """
+    require_kind(model, StateSpaceModel, "model", "The model comes first, then the number of nodes.")
+    with waiting("inspecting the model"):
+        choice = choose_inner(model) if inner is None else Choice(inner.bind(model), "as asked")
+    size = usual_nodes(model, choice.inner) if num_nodes is None else num_nodes
+    return NodeFilter(model, size, choice.inner, num_kept)
 
 
 def sir_filter(
@@ -269,10 +297,11 @@ def assumed_parameter_filter(
     return ParticleFilter(model, num_particles, MomentMatched(), proposal, **options)
 
 
-PRESETS: dict[str, Callable[..., ParticleFilter]] = {
+PRESETS: dict[str, Callable[..., Filter]] = {
     preset.__name__: preset
     for preset in (
         auto_filter,
+        node_filter,
         extended_parameter_filter,
         kalman_bank_filter,
         particle_bank_filter,

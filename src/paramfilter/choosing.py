@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
 import jax.numpy as jnp
 
 from paramfilter.beliefs import Belief, Chebyshev, Conjugate, CrossInterpolation
-from paramfilter.beliefs.quadratic_fit import num_quadratic_terms
 from paramfilter.errors import ModelError, ProposalError
 from paramfilter.model import StateSpaceModel
+from paramfilter.nodes import AssumedDensity, choose_inner, usual_nodes
+from paramfilter.nodes.choosing import MOST_PARAMETERS
 from paramfilter.probe import probe
 from paramfilter.proposals import (
     Bootstrap,
@@ -19,17 +19,12 @@ from paramfilter.proposals import (
     LookAhead,
     Proposal,
     has_jumps,
-    with_kalman_filter,
 )
 from paramfilter.separability.analyse import advice_for
 from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior
 
 USUAL_PARTICLES = 500
 """Of filters whose particles hold beliefs about theta."""
-
-FEWEST_VALUES, VALUES_PER_COEFFICIENT = 1000, 100
-"""Of banks, whose particles are values of theta: so many for each coefficient of a quadratic in it
-(docs/decisions/0029-banks-of-filters.md)."""
 
 
 @dataclass(frozen=True)
@@ -41,31 +36,21 @@ class Algorithm:
     reason: str
 
 
-def choose_algorithm(model: StateSpaceModel) -> Algorithm:
-    """Return the preset that needs least for a right answer (docs/decisions/0030-which-filter.md has the figures)."""
-    shapes = probe(model)  # a model that does not work says so here
-    dimension = model.parameters.dimension
-    num_values = max(FEWEST_VALUES, VALUES_PER_COEFFICIENT * num_quadratic_terms(dimension))
+def choose_algorithm(model: StateSpaceModel, can_have_nodes: bool = True) -> Algorithm:
+    """Return the preset that is right by the widest margin (docs/decisions/0034-values-of-theta-as-nodes.md)."""
+    probe(model)  # a model that does not work says so here
     extended = lambda reason: Algorithm("extended_parameter_filter", USUAL_PARTICLES, reason)
-    if _is_linear(model):
-        return Algorithm("kalman_bank_filter", num_values, "linear and Gaussian given theta")
-    if dimension == 1:
-        return extended("one parameter: a particle can hold all that is known about it")
-    if any(not jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(shapes.x)):
-        return extended("the state is a whole number")
-    if len(jax.tree.leaves(shapes.y)) > 1:
-        return extended("several arrays are observed")
-    if has_jumps(model):
-        return extended("the state may jump")
-    return Algorithm("particle_bank_filter", num_values, f"{dimension} parameters, not linear and Gaussian")
-
-
-def _is_linear(model: StateSpaceModel) -> bool:
+    if not can_have_nodes:
+        return extended("options of particles were given")
+    if model.parameters.dimension > MOST_PARAMETERS:
+        return extended(f"more than {MOST_PARAMETERS} parameters")
     try:
-        with_kalman_filter(model)
+        choice = choose_inner(model)
     except ModelError:
-        return False
-    return True
+        return extended("the state is a whole number without bound, or has no mean")
+    if isinstance(choice.inner, AssumedDensity) and has_jumps(model):
+        return extended("the state may jump")
+    return Algorithm("node_filter", usual_nodes(model, choice.inner), f"{choice.inner.name}; {choice.reason}")
 
 
 def choose_member(model: StateSpaceModel) -> tuple[Proposal, int]:

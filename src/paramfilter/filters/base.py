@@ -1,0 +1,154 @@
+"""What `run`, `predict`, `save`, `Fleet`, results and diagnostics know of a filter: all that the families share.
+
+A filter holds no data: its state does. `init` makes a state, `step` takes in one observation and is pure, `posterior`
+reads what is known of theta.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Key, PyTree
+
+from paramfilter.arguments import require_kind
+from paramfilter.beliefs import Moments
+from paramfilter.errors import DataError
+from paramfilter.filters.fingerprint import first_difference
+from paramfilter.filters.incoming import as_floats, shape_advice
+from paramfilter.laws import describe
+from paramfilter.model import StateSpaceModel
+from paramfilter.probe import ModelShapes, probe
+from paramfilter.tracing import is_traced
+from paramfilter.types import Inputs, KeyArray, Observation
+from paramfilter.waiting import announced
+
+BEGIN = (
+    "Begin with state = filter.init(jax.random.key(0)); step and run return a pair, the new state and what "
+    "happened. The calls are filter.step(state, y) and run(filter, state, ys)."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Filter(ABC):
+    """A model, and how to learn its parameters while filtering."""
+
+    model: StateSpaceModel
+    _compiled: dict[Callable, Callable] = field(default_factory=dict, init=False, repr=False)
+
+    state_kind: ClassVar[type]
+    """The class of its states."""
+
+    @cached_property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """What tells this filter from another."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of particles: of states, or of values of theta."""
+
+    @property
+    def num_chains(self) -> int:
+        """The number of groups that never mix."""
+        return 1
+
+    def notes(self, state: Any) -> dict[str, Any]:
+        """Return what a diagnosis has to know beyond the history."""
+        return {"mixed_at": -1, "skips_outliers": 0}
+
+    @abstractmethod
+    def init(self, key: KeyArray, inputs: Inputs = None) -> Any:
+        """Return the state before any data."""
+
+    @abstractmethod
+    def step(self, state: Any, y: Observation, inputs: Inputs = None) -> tuple[Any, Any]:
+        """Take in one observation."""
+
+    @abstractmethod
+    def posterior(self, state: Any) -> Any:
+        """Return the posterior of theta."""
+
+    @abstractmethod
+    def advance(self, state: Any, ys: Observation, inputs: Inputs, num_steps: int) -> tuple[Any, Any]:
+        """Take in the first rows of a window; return the state and a history with `num_steps` rows filled."""
+
+    @abstractmethod
+    def summary(self, state: Any, info: Any) -> Any:
+        """Return one row of the history."""
+
+    @abstractmethod
+    def moments(self, state: Any) -> Moments:
+        """Return mean and variance of each parameter; inside a trace."""
+
+    @abstractmethod
+    def draw_joint(
+        self, state: Any, key_choose: KeyArray, keys_draw: Key[Array, " draw"]
+    ) -> tuple[PyTree, Float[Array, "draw param"]]:
+        """Draw (x_t, theta) together, one pair for each key; inside a trace."""
+
+    @abstractmethod
+    def particles(self, state: Any) -> tuple[PyTree, Float[Array, "particle param"], Float[Array, " particle"]]:
+        """Return state, theta's coordinates and log weight of each particle."""
+
+    @cached_property
+    def shapes(self) -> ModelShapes:
+        """What one state and one observation look like."""
+        return probe(self.model)
+
+    def require_own(self, state: Any) -> None:
+        """Refuse what is not a state, and a state that another filter made."""
+        require_kind(state, self.state_kind, "state", BEGIN)
+        difference = first_difference(state.made_by, self.fingerprint)
+        if difference is not None:
+            raise DataError(
+                f"this state belongs to another filter; {difference}. Use filter.init, or the filter it came from."
+            )
+
+    def compiled(self, function: Callable, **options: Any) -> Callable:
+        """Return `jax.jit` of `function(filter, ...)` with some options, made once for this filter."""
+        if function not in self._compiled:
+            self._compiled[function] = announced(functools.partial(function, self), "compiling", **options)
+        return self._compiled[function]
+
+    def as_observation(self, y: Observation, leading: tuple[str, ...] = ()) -> Observation:
+        """Turn y into float arrays and check its shape; `leading` names axes in front of one observation's."""
+        expected = self.shapes.y
+        is_one_array = jax.tree_util.treedef_is_leaf(jax.tree.structure(expected))
+        y = as_floats(y) if is_one_array and isinstance(y, list | tuple) else jax.tree.map(as_floats, y)
+        if jax.tree.structure(y) != jax.tree.structure(expected):
+            raise DataError(
+                f"an observation must have the structure of the model's own, {describe(expected)}; got {describe(y)}. "
+                "Give arrays in that structure; NaN, not None, stands for a missing value."
+            )
+        for got, wanted in zip(jax.tree.leaves(y), jax.tree.leaves(expected), strict=True):
+            if got.shape[len(leading) :] != wanted.shape or got.ndim < len(leading):
+                axes = ", ".join([*leading, *map(str, wanted.shape)])
+                raise DataError(
+                    f"the model's observation has shape {wanted.shape}, so y must have shape ({axes}); got {got.shape}"
+                    f". {shape_advice(got.shape, wanted.shape, len(leading))}"
+                )
+        self._refuse_partly_missing(y, leading)
+        return y
+
+    def _refuse_partly_missing(self, y: Observation, leading: tuple[str, ...]) -> None:
+        """Refuse what no particle could be weighed by; inside a trace the step flags it instead."""
+        for leaf, family in zip(jax.tree.leaves(y), self.shapes.whole, strict=True):
+            if family is None or is_traced(leaf):
+                continue
+            missing = np.isnan(leaf).reshape(*leaf.shape[: len(leading)], -1)
+            rows = np.flatnonzero(np.any(missing, axis=-1) & ~np.all(missing, axis=-1))
+            if len(rows):
+                where = f"the observation at index {rows[0]}" if leading else "the observation"
+                raise DataError(
+                    f"{where} is missing in part, but a {family} scores its components only together. Set all of "
+                    "them to NaN, or observe them through a distribution that factorises, such as "
+                    "dist.Normal(mean, sd).to_event(1), or a MultivariateNormal, which is marginalised exactly."
+                )

@@ -1,0 +1,20 @@
+"""Filters whose particles are values of theta, the nodes: each holds a filter for the state, given its theta."""
+
+from paramfilter.nodes.choosing import choose_inner, usual_nodes
+from paramfilter.nodes.filter import NodeFilter
+from paramfilter.nodes.inner import AssumedDensity, FiniteState, Guided, InnerFilter, Kalman
+from paramfilter.nodes.posterior import NodePosterior
+from paramfilter.nodes.state import NodeState
+
+__all__ = [
+    "AssumedDensity",
+    "FiniteState",
+    "Guided",
+    "InnerFilter",
+    "Kalman",
+    "NodeFilter",
+    "NodePosterior",
+    "NodeState",
+    "choose_inner",
+    "usual_nodes",
+]

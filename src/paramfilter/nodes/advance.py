@@ -1,0 +1,111 @@
+"""One compiled program for `step` and `run`: steps over the rows of a window of data, until nodes have to be renewed.
+
+Renewing is left to the caller (`NodeFilter.advance`), who comes back with new nodes and goes on where the program
+stopped. Inside a trace there is no such caller, and `renewed_step` does both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
+
+from paramfilter.beliefs import Moments
+from paramfilter.filters.advance import WINDOW, History, Maker, Summary
+from paramfilter.filters.state import StepInfo
+from paramfilter.nodes.loop import is_due, next_state
+from paramfilter.nodes.state import Nodes, NodeState
+from paramfilter.types import Inputs, Observation
+
+if TYPE_CHECKING:
+    from paramfilter.nodes.filter import NodeFilter
+
+
+def advance(
+    filter: NodeFilter,
+    state: NodeState,
+    records: History,
+    ys: Observation,
+    inputs: Inputs,
+    start: Int[Array, ""],
+    stop: Int[Array, ""],
+) -> tuple[NodeState, History, Int[Array, ""]]:
+    """Take steps from row `start` up to `stop`, or fewer if nodes have to be renewed; return the row that is next."""
+
+    def turn(carry):
+        index, state, records = carry
+        y, inputs_now = jax.tree.map(lambda leaf: leaf[index], (ys, inputs))
+        before, state = state, next_state(filter, state, y, inputs_now)
+        row = summarise(filter, state, info_of(filter, before, state))
+        return index + 1, state, jax.tree.map(lambda rows, leaf: rows.at[index].set(leaf), records, row)
+
+    def goes_on(carry):
+        index, state, _ = carry
+        return (index < stop) & ((index == start) | ~is_due(state))
+
+    index, state, records = jax.lax.while_loop(goes_on, turn, (start, state, records))
+    return state, records, index
+
+
+def info_of(filter: NodeFilter, before: NodeState, after: NodeState) -> StepInfo:
+    """Say what happened in a step."""
+    increment = log_evidence_increment(before, after)
+    dimension = filter.model.parameters.dimension
+    return StepInfo(
+        ess=after.nodes.ess,
+        log_evidence_increment=increment,
+        outcome=after.outcome & ~before.outcome,
+        resampled=jnp.bool_(False),
+        num_nan=jnp.int32(0),
+        approximation_error=jnp.sqrt(jnp.max(after.surface_error)),
+        rhat=jnp.full(dimension, jnp.nan),
+        num_ancestors=jnp.int32(filter.num_nodes),
+        pit=jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), filter.observation_shapes),
+    )
+
+
+def log_evidence_increment(before: NodeState, after: NodeState) -> Float[Array, ""]:
+    """Return log p(y_t | y_1..y_{t-1}), nodes being the same before and after."""
+    taken_off = (after.nodes.offset.total - before.nodes.offset.total) + (
+        after.nodes.offset.lost - before.nodes.offset.lost
+    )
+    return taken_off + after.nodes.log_total - before.nodes.log_total
+
+
+def summarise(filter: NodeFilter, state: NodeState, info: StepInfo) -> History:
+    """Return one row of the history."""
+    moments = theta_moments(state)
+    means, variances = filter.inner.moments(state.nodes.x)
+    mean, between = weighted_moments(state.nodes, means)
+    within = weighted_moments(state.nodes, variances)[0]
+    return History(
+        theta=Summary(moments.mean, jax.tree.map(jnp.sqrt, moments.variance)),
+        x=Summary(mean, jax.tree.map(lambda own, apart: jnp.sqrt(own + apart), within, between)),
+        info=info,
+        maker=Maker(filter),
+    )
+
+
+def theta_moments(state: NodeState) -> Moments:
+    """Return mean and variance of each parameter over the weighted nodes."""
+    return Moments(*weighted_moments(state.nodes, state.nodes.theta))
+
+
+def weighted_moments(nodes: Nodes, values: PyTree) -> tuple[PyTree, PyTree]:
+    """Return mean and variance over the nodes of values with a leading axis of nodes."""
+    weights = jnp.exp(nodes.log_weights - nodes.log_total)
+    spread = lambda leaf: weights.reshape(-1, *[1] * (leaf.ndim - 1))
+    # A node without weight may hold anything, also NaN.
+    values = jax.tree.map(lambda leaf: jnp.where(spread(leaf) > 0, leaf, 0.0), values)
+    mean = jax.tree.map(lambda leaf: jnp.sum(spread(leaf) * leaf, axis=0), values)
+    square = lambda leaf, middle: jnp.sum(spread(leaf) * (leaf - middle) ** 2, axis=0)
+    return mean, jax.tree.map(square, values, mean)
+
+
+def empty_records(filter: NodeFilter, state: NodeState) -> History:
+    """Return a history of `WINDOW` rows to be filled."""
+    row = jax.eval_shape(lambda state: summarise(filter, state, info_of(filter, state, state)), state)
+    return jax.tree.map(lambda leaf: np.zeros((WINDOW, *leaf.shape), leaf.dtype), row)

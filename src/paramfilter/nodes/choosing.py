@@ -1,0 +1,60 @@
+"""Which inner filter suits a model, and how many nodes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+
+from paramfilter.errors import ModelError
+from paramfilter.model import StateSpaceModel
+from paramfilter.nodes.inner.assumed_density import AssumedDensity, Guided
+from paramfilter.nodes.inner.base import InnerFilter
+from paramfilter.nodes.inner.finite import FiniteState
+from paramfilter.nodes.inner.kalman import Kalman
+
+FEW, MANY = 2, 5
+"""Parameters up to which few nodes are enough, and from which on many are needed."""
+NODES_FOR_FEW, NODES, NODES_FOR_MANY = 512, 1024, 2048
+MOST_PARAMETERS = 12
+"""Beyond it kernels around nodes no longer find the posterior."""
+NUM_KEPT = 16384
+"""Observations kept by default: 64 kB for a scalar series."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An inner filter and why it was chosen."""
+
+    inner: InnerFilter
+    reason: str
+
+
+@lru_cache(maxsize=64)  # models are compared by identity; whoever chooses a filter asks first, and makes it then
+def choose_inner(model: StateSpaceModel) -> Choice:
+    """Return the inner filter that is exact for a model, or the best that is not.
+
+    Raises:
+        ModelError: None suits the model; the text says why.
+    """
+    tries = (
+        (Kalman, "linear and Gaussian given theta: exact"),
+        (FiniteState, "the state has few values: exact"),
+        (Guided, "Gaussian moves, observed linearly: each is updated exactly"),
+        (AssumedDensity, "a state of real numbers: held as a bent Gaussian"),
+    )
+    for kind, reason in tries:
+        with suppress(ModelError):
+            return Choice(kind.bind(model), reason)
+    names = ", ".join(kind.__name__ for kind, _ in tries)
+    raise ModelError(
+        f"none of the inner filters of a node filter ({names}) suits {model.name}. Use "
+        "extended_parameter_filter(model, 500), which takes any model."
+    )
+
+
+def usual_nodes(model: StateSpaceModel, inner: InnerFilter) -> int:
+    """Return how many nodes suit a model."""
+    dimension = model.parameters.dimension
+    number = NODES_FOR_FEW if dimension <= FEW else NODES if dimension < MANY else NODES_FOR_MANY
+    return number if inner.is_exact or dimension <= FEW else number // 2

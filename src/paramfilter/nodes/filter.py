@@ -1,0 +1,224 @@
+"""The node filter as its user sees it. What a step does is in `loop`, how nodes are renewed in `renewal`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, PyTree
+
+from paramfilter.arguments import require_key, whole_number
+from paramfilter.beliefs import Moments
+from paramfilter.errors import ModelError
+from paramfilter.filters.advance import History, window_of
+from paramfilter.filters.base import Filter
+from paramfilter.filters.fingerprint import model_fingerprint
+from paramfilter.filters.state import StepInfo
+from paramfilter.model import as_inputs
+from paramfilter.nodes.advance import advance, empty_records, summarise, theta_moments
+from paramfilter.nodes.inner.base import InnerFilter
+from paramfilter.nodes.lattice import lattice
+from paramfilter.nodes.posterior import NodePosterior
+from paramfilter.nodes.proposals import MANY_PARAMETERS, Normal, prior_normal
+from paramfilter.nodes.renewal import renew, renewed_step
+from paramfilter.nodes.replay import WIDTHS, first_state
+from paramfilter.nodes.state import NodeState
+from paramfilter.tracing import RUN_ONCE, is_traced
+from paramfilter.types import Inputs, KeyArray, Observation
+from paramfilter.weights import choose_by_weight
+
+LOWEST_ESS = 0.15
+"""Share of effective nodes below which they are renewed."""
+KERNEL_WIDTH = 0.7
+"""Of the kernels that new nodes are drawn from, in posterior sds."""
+FEWEST_NODES = 16
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFilter(Filter):
+    """Values of theta, the nodes, each with a filter for the state given theta.
+
+    Args:
+        model: The model.
+        num_nodes: N.
+        inner: The filter for the state given theta, bound to the model.
+        num_kept: Observations that are kept, so that new nodes can be taken through them.
+    """
+
+    state_kind: ClassVar[type] = NodeState
+
+    num_nodes: int
+    inner: InnerFilter
+    num_kept: int
+
+    def __post_init__(self):
+        advice = "Leave it out for a number that suits the model."
+        whole_number(self.num_nodes, "num_nodes", FEWEST_NODES, advice, ModelError)
+        whole_number(self.num_kept, "num_kept", 1, advice, ModelError)
+        _ = (self.shapes, self.points, self.fingerprint)
+
+    def __repr__(self) -> str:
+        return f"NodeFilter({self.model.name}, {self.num_nodes} nodes, {self.inner.name})"
+
+    @property
+    def size(self) -> int:
+        """The number of nodes."""
+        return self.num_nodes
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What tells this filter from another."""
+        sizes = {"belief": self.inner.name, "particles": self.num_nodes, "islands": 1, "kept": self.num_kept}
+        return json.dumps(model_fingerprint(self.model, sizes))
+
+    @property
+    def lowest_ess(self) -> float:
+        """Effective nodes below which they are renewed."""
+        return LOWEST_ESS * self.num_nodes
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether new nodes are drawn from kernels around the old ones, or from one Gaussian."""
+        return self.model.parameters.dimension < MANY_PARAMETERS
+
+    @property
+    def kernel_width(self) -> float:
+        """Of the law that new nodes are drawn from, in posterior sds."""
+        return KERNEL_WIDTH if self.has_kernels else WIDTHS[0]
+
+    @cached_property
+    def points(self) -> Float[np.ndarray, "node dimension"]:
+        """The lattice that nodes come from: a coordinate for each of theta's, and two to choose a law and a centre."""
+        return lattice(self.num_nodes, self.model.parameters.dimension + 2)
+
+    @cached_property
+    def prior(self) -> Normal:
+        """A Gaussian like the prior."""
+        return prior_normal(self.model.parameters)
+
+    @property
+    def example_inputs(self) -> Inputs:
+        """Inputs of one step."""
+        return as_inputs(self.model.example_inputs)
+
+    @cached_property
+    def observation_shapes(self) -> PyTree:
+        """Of one observation, in floats."""
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, jnp.result_type(float)), self.shapes.y)
+
+    @cached_property
+    def input_shapes(self) -> PyTree:
+        """Of the inputs of one step."""
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), self.example_inputs)
+
+    def init(self, key: KeyArray, inputs: Inputs = None) -> NodeState:
+        """Place nodes over the prior; no data are seen.
+
+        Args:
+            key: A typed key, `jax.random.key(seed)`, by which lattices are shifted; the state carries it on.
+            inputs: What the model's `initial` is told.
+        """
+        require_key(key, "filter.init(key)")
+        return first_state(self, key, self._as_inputs(inputs))
+
+    def step(self, state: NodeState, y: Observation, inputs: Inputs = None) -> tuple[NodeState, StepInfo]:
+        """Take in one observation: pure, compiled once, and itself usable under jit, vmap and scan.
+
+        Args:
+            state: The state so far.
+            y: The observation; NaN where missing.
+            inputs: What the model is told at this step.
+        """
+        self.require_own(state)
+        y, inputs = self.as_observation(y), self._as_inputs(inputs)
+        if is_traced((state, y, inputs)):
+            return self.compiled(renewed_step)(state, y, inputs)
+        rows = jax.tree.map(lambda leaf: leaf[None], (y, inputs))
+        ys, inputs = window_of(rows)
+        state, records = self.advance(state, ys, inputs, 1)
+        return state, jax.tree.map(lambda leaf: leaf[0], records.info)
+
+    def _as_inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs as arrays; a model that reads none is told none."""
+        return None if self.model.example_inputs is None else as_inputs(inputs)
+
+    def advance(self, state: NodeState, ys: Observation, inputs: Inputs, num_steps: int) -> tuple[NodeState, History]:
+        """Take in the first rows of a window; return the state and a history with `num_steps` rows filled."""
+        inputs = self._as_inputs(inputs)
+        records, done = self.blank, 0
+        while done < num_steps:
+            state, records, index = self.compiled(advance)(
+                state, records, ys, inputs, np.int32(done), np.int32(num_steps)
+            )
+            done = int(index)
+            if np.asarray(state.nodes.ess) < np.asarray(state.trigger):
+                state = renew(self, state)
+                records = self._renewed_row(state, records, done - 1)
+        return state, jax.tree.map(np.asarray, records)
+
+    @cached_property
+    def blank(self) -> History:
+        """A history of one window, to be filled."""
+        state = jax.eval_shape(lambda key: first_state(self, key, self.example_inputs), jax.random.key(0))
+        return empty_records(self, state)
+
+    def _renewed_row(self, state: NodeState, records: History, place: int) -> History:
+        """Write the last row of a history anew, with the nodes there are now."""
+        records = jax.tree.map(np.array, records)
+        was = jax.tree.map(lambda leaf: leaf[place], records.info)
+        info = StepInfo(
+            **{
+                **{name: getattr(was, name) for name in was.__dataclass_fields__},
+                "ess": np.asarray(state.nodes.ess),
+                "resampled": np.bool_(True),
+                "approximation_error": np.sqrt(np.max(np.asarray(state.surface_error))),
+                "outcome": was.outcome | np.asarray(state.outcome),
+            }
+        )
+        row = self.summary(state, info)
+
+        def put(rows, leaf):
+            rows[place] = leaf
+            return rows
+
+        return jax.tree.map(put, records, row)
+
+    def notes(self, state: NodeState) -> dict[str, Any]:
+        """Return how far the posterior mean may be off, in posterior sds: the worst of all parameters."""
+        return super().notes(state) | {"error": float(max(self.posterior(state).error().values()))}
+
+    def posterior(self, state: NodeState) -> NodePosterior:
+        """Return the posterior of theta."""
+        self.require_own(state)
+        return NodePosterior(self, state)
+
+    def summary(self, state: NodeState, info: StepInfo) -> History:
+        """Return one row of the history."""
+        return self.compiled(summarise)(state, info)
+
+    def moments(self, state: NodeState) -> Moments:
+        """Return mean and variance of each parameter over the weighted nodes; inside a trace."""
+        return theta_moments(state)
+
+    def draw_joint(
+        self, state: NodeState, key_choose: KeyArray, keys_draw: Key[Array, " draw"]
+    ) -> tuple[PyTree, Float[Array, "draw param"]]:
+        """Draw (x_t, theta) together, one pair for each key; inside a trace."""
+        nodes = state.nodes
+        chosen = choose_by_weight(key_choose, nodes.log_weights - nodes.log_total, len(keys_draw))
+        x = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0)[chosen], nodes.x)
+        return jax.vmap(self.inner.sample)(keys_draw, x), nodes.z[chosen]
+
+    def particles(self, state: NodeState) -> tuple[PyTree, Float[Array, "node param"], Float[Array, " node"]]:
+        """Return mean of the state, theta's coordinates and log weight of each node."""
+        return self.compiled(_particles, compiler_options=RUN_ONCE)(state)
+
+
+def _particles(filter: NodeFilter, state: NodeState) -> tuple[PyTree, Array, Array]:
+    nodes = state.nodes
+    return filter.inner.moments(nodes.x)[0], nodes.z, nodes.log_weights - nodes.log_total

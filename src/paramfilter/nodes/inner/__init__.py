@@ -1,0 +1,8 @@
+"""Inner filters: the law of the state given theta, for all nodes at once."""
+
+from paramfilter.nodes.inner.assumed_density import AssumedDensity, Guided
+from paramfilter.nodes.inner.base import InnerFilter
+from paramfilter.nodes.inner.finite import FiniteState
+from paramfilter.nodes.inner.kalman import Kalman
+
+__all__ = ["AssumedDensity", "FiniteState", "Guided", "InnerFilter", "Kalman"]

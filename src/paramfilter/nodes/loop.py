@@ -1,0 +1,93 @@
+"""What a step does, on one page.
+
+    theta_n, n = 1..N      the nodes: values of theta, each with a filter for the state given theta
+    l_n                    log p(y_1..y_t | theta_n), the log likelihood so far
+
+1. each inner filter takes y_t in, and says log p(y_t | y_1..y_{t-1}, theta_n);
+2. that is added to l_n;
+3. the effective sample size of the weights p(theta_n) exp(l_n) / q(theta_n) tells whether the nodes still cover the
+   posterior; q is the law that they were drawn from. If they do not, new nodes are made (`renewal`).
+
+Nothing is resampled, and nothing is random but the shift of the lattice that the nodes come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from paramfilter.compensated import CompensatedSum
+from paramfilter.nodes.state import Nodes, NodeState
+from paramfilter.outcome import Outcome
+from paramfilter.types import Inputs, Numbers, Observation
+
+if TYPE_CHECKING:
+    from paramfilter.nodes.filter import NodeFilter
+
+IMPOSSIBLE = -1e4
+"""Nats in place of a log likelihood that is not finite: out of the question, and yet a number that sums can hold."""
+
+
+def fresh_nodes(
+    filter: NodeFilter, z: Float[Numbers, "node param"], log_proposal: Float[Numbers, " node"], inputs: Inputs
+) -> Nodes:
+    """Make nodes that have seen no data."""
+    parameters = filter.model.parameters
+    theta = jax.vmap(parameters.constrain)(z)
+    log_prior = jax.vmap(parameters.log_prior)(z)
+    log_prior = jnp.where(jnp.isfinite(log_prior), log_prior, IMPOSSIBLE)  # far out, where a parameter overflows
+    log_total, ess = total_and_size(log_prior - log_proposal)
+    return Nodes(
+        z=jnp.asarray(z),
+        theta=theta,
+        constants=filter.inner.prepare(theta),
+        x=filter.inner.init(theta, inputs),
+        log_prior=log_prior,
+        log_proposal=jnp.asarray(log_proposal),
+        log_likelihood=jnp.zeros(len(z)),
+        offset=CompensatedSum.start(jnp.zeros(())),
+        log_total=log_total,
+        ess=ess,
+    )
+
+
+def observe(filter: NodeFilter, nodes: Nodes, y: Observation, inputs: Inputs) -> Nodes:
+    """Let each node take an observation in."""
+    x, increments = filter.inner.step(nodes.constants, nodes.x, y, inputs)
+    log_likelihood = nodes.log_likelihood + jnp.where(jnp.isfinite(increments), increments, IMPOSSIBLE)
+    largest = jnp.max(log_likelihood)
+    moved = replace(nodes, x=x, log_likelihood=log_likelihood - largest, offset=nodes.offset.add(largest))
+    log_total, ess = total_and_size(moved.log_weights)
+    return replace(moved, log_total=log_total, ess=ess)
+
+
+def total_and_size(log_weights: Float[Array, " node"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Return the log of the sum of weights and their effective sample size."""
+    largest = jnp.max(log_weights)
+    weights = jnp.exp(log_weights - largest)
+    total = jnp.sum(weights)
+    return largest + jnp.log(total), total**2 / jnp.sum(weights**2)
+
+
+def next_state(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs) -> NodeState:
+    """Take in one observation; whether nodes have to be renewed, `is_due` tells."""
+    is_refused = jnp.any(jnp.stack([jnp.any(jnp.isinf(leaf)) for leaf in jax.tree.leaves(y)]))
+    y = jax.tree.map(lambda leaf: jnp.where(is_refused, jnp.nan, leaf), y)
+    keep = lambda kept, leaf: kept.at[state.time].set(leaf, mode="drop")  # beyond the room: dropped
+    kept = state.kept
+    return replace(
+        state,
+        time=state.time + 1,
+        nodes=observe(filter, state.nodes, y, inputs),
+        kept=replace(kept, ys=jax.tree.map(keep, kept.ys, y), inputs=jax.tree.map(keep, kept.inputs, inputs)),
+        outcome=state.outcome | jnp.where(is_refused, int(Outcome.OBSERVATION_NOT_FINITE), 0),
+    )
+
+
+def is_due(state: NodeState) -> Bool[Array, ""]:
+    """Tell whether too few nodes are left where the posterior is."""
+    return state.nodes.ess < state.trigger

@@ -1,0 +1,129 @@
+"""The posterior of theta at one moment, as read from the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from paramfilter.arguments import require_key, whole_number
+from paramfilter.filters.posterior import Values, levels_of
+from paramfilter.nodes.advance import theta_moments
+from paramfilter.nodes.reading import Cloud, read
+from paramfilter.nodes.replay import log_likelihood_at
+from paramfilter.nodes.state import NodeState
+from paramfilter.tracing import is_traced, numbers
+from paramfilter.types import KeyArray, Theta
+
+if TYPE_CHECKING:
+    from paramfilter.nodes.filter import NodeFilter
+
+
+@dataclass(frozen=True, eq=False)
+class NodePosterior:
+    """What a filter knows about theta; all values are dicts by name, on the natural scale.
+
+    Inside a trace it is read from the weighted nodes; outside, in the best way there is (see `reading`).
+    """
+
+    filter: NodeFilter
+    state: NodeState
+
+    @cached_property
+    def cloud(self) -> Cloud:
+        """The weighted points that all answers come from."""
+        return read(self.filter, self.state)
+
+    @property
+    def _points(self) -> tuple[Mapping[str, Values], Values]:
+        if is_traced(self.state):
+            nodes = self.state.nodes
+            return dict(nodes.theta), jnp.exp(nodes.log_weights - nodes.log_total)
+        return self.cloud.theta, self.cloud.weights
+
+    def mean(self) -> dict[str, Values]:
+        """Return the posterior means."""
+        if is_traced(self.state):
+            return self._in_order(theta_moments(self.state).mean)
+        return self._in_order(self._averages(self.cloud.theta))
+
+    def sd(self) -> dict[str, Values]:
+        """Return the posterior standard deviations."""
+        if is_traced(self.state):
+            return self._in_order(jax.tree.map(jnp.sqrt, theta_moments(self.state).variance))
+        means = self._averages(self.cloud.theta)
+        squares = {name: (leaf - means[name]) ** 2 for name, leaf in self.cloud.theta.items()}
+        return self._in_order({name: np.asarray(np.sqrt(leaf)) for name, leaf in self._averages(squares).items()})
+
+    def error(self) -> dict[str, Values]:
+        """Return the estimated error of each posterior mean, in posterior standard deviations.
+
+        It covers what comes from the number of nodes and from surfaces, and not the error of an inner filter that is
+        not exact.
+        """
+        parameters = self.filter.model.parameters
+        return {name: np.asarray(np.max(self.cloud.error[parameters.slices[name]])) for name in parameters.names}
+
+    def quantile(self, q: float | Sequence[float]) -> dict[str, Values]:
+        """Return quantiles; a sequence of levels gives a leading axis."""
+        levels = levels_of(q)
+        theta, weights = self._points
+        return self._in_order({name: _quantiles(leaf, weights, levels) for name, leaf in theta.items()})
+
+    def sample(self, key: KeyArray, num_draws: int) -> dict[str, Values]:
+        """Draw thetas, by weight."""
+        require_key(key, "posterior.sample(key, num_draws)")
+        num_draws = whole_number(num_draws, "num_draws", 1, "The call is posterior.sample(key, num_draws).")
+        theta, weights = self._points
+        xp = numbers(theta, weights, key)
+        cumulative = xp.cumsum(weights)
+        levels = (xp.arange(num_draws) + xp.asarray(jax.random.uniform(key))) / num_draws * cumulative[-1]
+        chosen = xp.clip(xp.searchsorted(cumulative, levels, side="right"), 0, len(cumulative) - 1)
+        return self._in_order({name: leaf[chosen] for name, leaf in theta.items()})
+
+    def chains(self, key: KeyArray, num_draws: int) -> dict[str, Values]:
+        """Draw thetas with axes (1, draw, ...), as ArviZ wants them."""
+        return {name: leaf[None] for name, leaf in self.sample(key, num_draws).items()}
+
+    def log_prob(self, theta: Theta) -> Float[Values, ""]:
+        """Return the log density at theta, on the natural scale; while data are kept, as exact as the inner filter."""
+        parameters = self.filter.model.parameters
+        z = parameters.unconstrain(theta)
+        log_prior = parameters.log_prior(z) - parameters.log_volume(z)
+        if is_traced((self.state, z)):
+            log_likelihood = log_likelihood_at(self.filter, self.state, z)
+            return log_prior + log_likelihood - self.state.log_evidence
+        surface = self.cloud.surface
+        if surface is None or int(self.state.time) <= self.filter.num_kept:
+            log_likelihood = self.filter.compiled(log_likelihood_at)(self.state, z)
+        else:
+            terms = surface.features(np.asarray(z, np.float64)[None])
+            log_likelihood = surface.values(terms)[0] + float(self.state.nodes.offset.value)
+        return np.asarray(log_prior + log_likelihood - self.cloud.log_evidence, jnp.result_type(float))
+
+    def _averages(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        weights = self.cloud.weights
+        return {name: np.asarray(np.tensordot(weights, leaf, axes=1)) for name, leaf in values.items()}
+
+    def _in_order(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """Put names in the order of the prior."""
+        return {name: values[name] for name in self.filter.model.parameters.names}
+
+
+def _quantiles(values: Values, weights: Values, levels: Float[np.ndarray, "..."]) -> Values:
+    """Return weighted quantiles over the first axis, for each component."""
+    xp = jnp if is_traced((values, weights)) else np
+    flat = values.reshape(len(values), -1)
+    found = []
+    for column in flat.T:
+        order = xp.argsort(column)
+        cumulative = xp.cumsum(weights[order])
+        # A point stands in the middle of its weight, so that the median of two equal ones lies between them.
+        found.append(xp.interp(levels, (cumulative - 0.5 * weights[order]) / cumulative[-1], column[order]))
+    return xp.stack(found, axis=-1).reshape(*np.shape(levels), *values.shape[1:])

@@ -1,0 +1,175 @@
+"""From nodes to a posterior: many weighted points, and how far their mean may be off.
+
+Three ways, the best first:
+
+1. From a surface, if it misses the log likelihood by little (`surface`): thousands of points are drawn around the
+   posterior and weighed by the prior, which is exact, times the surface's likelihood.
+2. From the nodes and more nodes, while all data are kept: rounds of new nodes are taken through the data until their
+   weights leave a small error. No approximation is made but the inner filter's.
+3. From the nodes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from paramfilter.nodes.lattice import lattice, normal_quantile, shifted
+from paramfilter.nodes.proposals import Mixture, Normal, mixture_of
+from paramfilter.nodes.renewal import HIGHEST
+from paramfilter.nodes.replay import another_round
+from paramfilter.nodes.state import Nodes, NodeState
+from paramfilter.nodes.surface import Surface, fit_surface
+from paramfilter.tracing import RUN_ONCE, on_host
+from paramfilter.types import KeyArray, Numbers
+
+if TYPE_CHECKING:
+    from paramfilter.nodes.filter import NodeFilter
+
+TINY_MISFIT, SMALL_MISFIT = 0.02, 0.2
+"""Nats that a surface may miss, leaving one node out, to be read from: while there are other ways, and when not."""
+NUM_POINTS = 4096
+SMALL_ERROR = 0.03
+"""Posterior sds: no more rounds are made when the mean is known to this."""
+MOST_ROUNDS = 8
+UNSEEN = 0.01
+"""Posterior sds that an error is never said to be below: rounding, and what no estimate sees."""
+READING = 1_000_000
+"""Folded into a time's key for the points of a reading: beyond the numbers of the rounds of a renewal."""
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Weighted points of a posterior.
+
+    Attributes:
+        z: The points.
+        theta: The same on the natural scale.
+        weights: They sum to one.
+        error: Estimated error of the posterior mean of each coordinate, in posterior sds.
+        log_evidence: The estimate of log p(y_1..y_t).
+        surface: What the points were weighed by, if it was a surface.
+    """
+
+    z: Float[Numbers, "point param"]
+    theta: Mapping[str, Numbers]
+    weights: Float[Numbers, " point"]
+    error: Float[Numbers, " param"]
+    log_evidence: float
+    surface: Surface | None
+
+
+def read(filter: NodeFilter, state: NodeState) -> Cloud:
+    """Return the posterior in the best way there is."""
+    state = on_host(state)
+    nodes = state.nodes
+    z, log_prior, log_likelihood, log_weights = (
+        np.asarray(leaf, np.float64) for leaf in (nodes.z, nodes.log_prior, nodes.log_likelihood, nodes.log_weights)
+    )
+    weights = _normal(log_weights)
+    surface = fit_surface(z, log_likelihood, log_prior, weights)
+    is_kept = int(state.time) <= filter.num_kept
+    if surface.misfit < (TINY_MISFIT if is_kept else SMALL_MISFIT):
+        return _from_surface(filter, state, surface, weights, float(np.max(log_prior + log_likelihood)))
+    if is_kept:
+        return _from_rounds(filter, state)
+    theta = {name: np.asarray(leaf) for name, leaf in nodes.theta.items()}
+    error = np.sqrt(_error_of_mean(z, weights) ** 2 + np.asarray(state.surface_error, np.float64))
+    return Cloud(z, theta, weights, error, float(state.log_evidence), None)
+
+
+def _from_surface(filter: NodeFilter, state: NodeState, surface: Surface, weights: Numbers, highest: float) -> Cloud:
+    nodes = state.nodes
+    old_z, log_weights = np.asarray(nodes.z, np.float64), np.asarray(nodes.log_weights, np.float64)
+    wide = Normal(surface.around.mean, 1.5 * surface.around.scale)
+    around = mixture_of(old_z, log_weights, np.asarray(filter.kernel_width), wide)
+    e, choice = filter.compiled(_many_points, compiler_options=RUN_ONCE)(state.key, state.time)
+    z = around.at(np.asarray(e, np.float64), np.asarray(choice, np.float64))
+    theta, log_prior = filter.compiled(_prior_at, compiler_options=RUN_ONCE)(z.astype(e.dtype))
+    terms = surface.features(z)
+    log_posterior = np.asarray(log_prior, np.float64) + surface.values(terms)
+    is_sound = surface.is_inside(terms) & (log_posterior < highest + HIGHEST + 3 * surface.misfit)
+    log_ratio = np.where(is_sound, log_posterior - around.log_density(z), -np.inf)
+    left_out = weights * surface.left_out
+    standard = surface.around.standard(old_z)
+    shift = np.sum(left_out[:, None] ** 2 * standard**2, axis=0) + np.asarray(state.surface_error, np.float64)
+    point_weights = _normal(log_ratio)
+    shift += _error_of_mean(z, point_weights) ** 2
+    return Cloud(
+        z=z,
+        theta={name: np.asarray(leaf) for name, leaf in theta.items()},
+        weights=point_weights,
+        error=np.sqrt(shift + UNSEEN**2),
+        log_evidence=float(log_mean(log_ratio[:, None])[0] + float(nodes.offset.total) + float(nodes.offset.lost)),
+        surface=surface,
+    )
+
+
+def _from_rounds(filter: NodeFilter, state: NodeState) -> Cloud:
+    """Make rounds of new nodes; each is weighed by the mean density of all rounds' laws (the balance heuristic).
+
+    So a point that one law has missed, and that would have had a huge weight, has a small one as soon as another law
+    covers it.
+    """
+    all_nodes: list[Nodes] = []
+    laws: list[Mixture] = []
+    log_proposals = np.zeros((0, 0))  # of each law at the nodes of all rounds
+    z = np.asarray(state.nodes.z, np.float64)
+    log_weights = np.asarray(state.nodes.log_weights, np.float64)
+    weights, error = np.array([]), np.array(np.inf)
+    while np.max(error) > SMALL_ERROR and len(laws) < MOST_ROUNDS:
+        nodes, law = another_round(filter, state, z, log_weights, READING + len(laws))
+        z_new = np.asarray(nodes.z, np.float64)
+        at_new = np.stack([one.log_density(z_new) for one in [*laws, law]])
+        at_old = law.log_density(np.concatenate([np.asarray(one.z, np.float64) for one in all_nodes])) if laws else []
+        log_proposals = np.concatenate([np.vstack([log_proposals, np.reshape(at_old, (1, -1))]), at_new], axis=1)
+        all_nodes.append(nodes)
+        laws.append(law)
+        z = np.concatenate([np.asarray(one.z, np.float64) for one in all_nodes])
+        log_target = np.concatenate([_log_target(one) for one in all_nodes])
+        log_weights = log_target - log_mean(log_proposals)
+        weights = _normal(log_weights)
+        error = _error_of_mean(z, weights)
+    theta = {name: np.concatenate([np.asarray(nodes.theta[name]) for nodes in all_nodes]) for name in state.nodes.theta}
+    log_evidence = float(log_mean(log_weights[:, None])[0])
+    return Cloud(z, theta, weights, np.sqrt(error**2 + UNSEEN**2), log_evidence, None)
+
+
+def _log_target(nodes: Nodes) -> Numbers:
+    """Return log p(z) + log p(y_1..y_t | z)."""
+    offset = float(nodes.offset.total) + float(nodes.offset.lost)
+    return np.asarray(nodes.log_prior, np.float64) + np.asarray(nodes.log_likelihood, np.float64) + offset
+
+
+def log_mean(values: Numbers) -> Numbers:
+    """Return log(mean(exp(values))) over the first axis."""
+    largest = np.max(values, axis=0)
+    return largest + np.log(np.mean(np.exp(values - largest), axis=0))
+
+
+def _many_points(filter: NodeFilter, key: KeyArray, time: Any) -> Any:
+    key = jax.random.fold_in(jax.random.fold_in(key, time), READING)
+    u = shifted(key, lattice(NUM_POINTS, filter.model.parameters.dimension + 2))
+    return normal_quantile(u[:, :-2]), u[:, -2:]
+
+
+def _prior_at(filter: NodeFilter, z: Any) -> Any:
+    parameters = filter.model.parameters
+    return jax.vmap(parameters.constrain)(z), jax.vmap(parameters.log_prior)(z)
+
+
+def _normal(log_weights: Numbers) -> Numbers:
+    weights = np.exp(log_weights - np.max(log_weights))
+    return weights / np.sum(weights)
+
+
+def _error_of_mean(z: Numbers, weights: Numbers) -> Numbers:
+    """Return the standard error of a weighted mean of independent points, in sds (delta method)."""
+    apart = z - weights @ z
+    sd = np.sqrt(weights @ apart**2)
+    return np.sqrt(np.sum((weights[:, None] * apart) ** 2, axis=0)) / np.maximum(sd, 1e-300)

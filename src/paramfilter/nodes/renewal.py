@@ -1,0 +1,126 @@
+"""New nodes in place of those that have lost the posterior: by replay while data are kept, and by a surface later."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from paramfilter.filters.state import StepInfo
+from paramfilter.nodes.advance import info_of
+from paramfilter.nodes.loop import IMPOSSIBLE, fresh_nodes, is_due, next_state, total_and_size
+from paramfilter.nodes.proposals import Normal, mixture_of
+from paramfilter.nodes.replay import renew_by_replay, scattered
+from paramfilter.nodes.state import Nodes, NodeState
+from paramfilter.nodes.surface import Surface, fit_surface
+from paramfilter.outcome import Outcome
+from paramfilter.rarely import rarely
+from paramfilter.tracing import RUN_ONCE, is_traced, numbers, on_host
+from paramfilter.types import Inputs, Numbers, Observation
+
+if TYPE_CHECKING:
+    from paramfilter.nodes.filter import NodeFilter
+
+SOON = 0.3
+"""Share of effective nodes below which nodes are renewed once it is done by a surface: it costs little, and the fit is
+better with more of them."""
+LARGEST_MISFIT = 0.2
+"""Nats that a surface may miss, leaving one node out, before it is flagged."""
+LARGEST_EDGE = 0.08
+"""Share of new nodes that may lie where the surface is not trusted, before it is flagged."""
+CORE = 25.0
+"""Nats below the top within which nodes say what values a state may have."""
+HIGHEST = 1.0
+"""Nats above the best node that a surface may promise, besides three times its misfit."""
+
+
+def renew(filter: NodeFilter, state: NodeState) -> NodeState:
+    """Replace the nodes."""
+    if is_traced(state):
+        by_replay, by_surface = (lambda s: renew_by_replay(filter, s)), (lambda s: renew_by_surface(filter, s))
+        return jax.lax.cond(state.time <= filter.num_kept, by_replay, by_surface, state)
+    state = on_host(state)
+    return renew_by_replay(filter, state) if state.time <= filter.num_kept else renew_by_surface(filter, state)
+
+
+def renewed_step(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs) -> tuple[NodeState, StepInfo]:
+    """Take in one observation and renew the nodes if it is time, inside a trace."""
+    after = next_state(filter, state, y, inputs)
+    info = replace(info_of(filter, state, after), resampled=is_due(after))
+    key, made_by = after.key, after.made_by
+    plain = replace(after, key=jax.random.key_data(key))  # keys cannot be gathered by index
+
+    def branch(plain):
+        whole = replace(plain, key=jax.random.wrap_key_data(plain.key, impl=jax.random.key_impl(key)))
+        return replace(renew(filter, whole), key=plain.key)
+
+    renewed = rarely(is_due(after), branch, plain, plain)
+    return replace(renewed, key=key, made_by=made_by), info
+
+
+def renew_by_surface(filter: NodeFilter, state: NodeState) -> NodeState:
+    """Replace the nodes without looking back: log likelihood and inner states come from a fit to the present nodes."""
+    xp = numbers(state)
+    precision = jnp.result_type(float) if is_traced(state) else np.float64
+    old = jax.tree.map(lambda leaf: xp.asarray(leaf, precision), replace(state.nodes, constants=None, theta=None))
+    weights = xp.exp(old.log_weights - old.log_total)
+    surface = fit_surface(old.z, old.log_likelihood, old.log_prior, weights)
+    width = xp.asarray(filter.kernel_width, precision)
+    around = mixture_of(old.z, old.log_weights, width, Normal(surface.around.mean, 1.5 * surface.around.scale))
+    e, choice = filter.compiled(scattered, compiler_options=RUN_ONCE)(state.key, state.time, xp.ones((), xp.int32))
+    z = around.at(xp.asarray(e, precision), xp.asarray(choice, precision))
+    terms = surface.features(z)
+    is_inside = surface.is_inside(terms)
+    x = _states(surface, old, terms)
+    as_usual = lambda leaf: xp.asarray(leaf, jnp.result_type(float))
+    log_likelihood = xp.where(is_inside, surface.values(terms), IMPOSSIBLE)
+    nodes = filter.compiled(_with_past)(
+        *map(as_usual, (z, around.log_density(z), log_likelihood)),
+        jax.tree.map(as_usual, x),
+        state.nodes.offset,
+        as_usual(xp.max(old.log_prior + old.log_likelihood) + HIGHEST + 3 * surface.misfit),
+    )
+    standard = surface.around.standard(old.z)
+    shift = xp.sum((weights * surface.left_out)[:, None] ** 2 * standard**2, axis=0)
+    is_bad = (surface.misfit > LARGEST_MISFIT) | (xp.mean(~is_inside) > LARGEST_EDGE)
+    return replace(
+        state,
+        nodes=nodes,
+        trigger=as_usual(xp.minimum(SOON * filter.num_nodes, xp.asarray(nodes.ess) / 2)),
+        surface_error=as_usual(state.surface_error + shift),
+        outcome=state.outcome | xp.where(is_bad, int(Outcome.SURFACE_INACCURATE), 0).astype(state.outcome.dtype),
+    )
+
+
+def _states(surface: Surface, old: Nodes, terms: Float[Numbers, "node coeff"]) -> Any:
+    """Return inner states at new nodes: each number is a polynomial in theta, within what the old nodes have seen."""
+    xp = numbers(old.z, terms)
+    log_posterior = old.log_prior + old.log_likelihood
+    is_core = log_posterior > xp.max(log_posterior) - CORE
+    own = surface.features(old.z)
+    solve = xp.linalg.pinv((own * is_core[:, None]).T @ own + 1e-9 * xp.eye(own.shape[1], dtype=own.dtype))
+
+    def fitted(leaf):
+        rows = leaf.reshape(-1, leaf.shape[-1])
+        rows = xp.where(is_core & xp.isfinite(rows), rows, (rows * is_core).sum(1, keepdims=True) / is_core.sum())
+        values = (rows * is_core) @ own @ solve @ terms.T
+        low = xp.min(xp.where(is_core, rows, xp.inf), axis=1, keepdims=True)
+        high = xp.max(xp.where(is_core, rows, -xp.inf), axis=1, keepdims=True)
+        return xp.clip(values, low, high).reshape(*leaf.shape[:-1], -1)
+
+    return jax.tree.map(fitted, old.x)
+
+
+def _with_past(
+    filter: NodeFilter, z: Any, log_proposal: Any, log_likelihood: Any, x: Any, offset: Any, highest: Any
+) -> Nodes:
+    """Make nodes whose past is known from elsewhere."""
+    nodes = fresh_nodes(filter, z, log_proposal, filter.example_inputs)
+    log_likelihood = jnp.where(nodes.log_prior + log_likelihood > highest, IMPOSSIBLE, log_likelihood)
+    nodes = replace(nodes, x=x, log_likelihood=log_likelihood, offset=offset)
+    log_total, ess = total_and_size(nodes.log_weights)
+    return replace(nodes, log_total=log_total, ess=ess)

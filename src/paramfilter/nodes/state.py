@@ -1,0 +1,96 @@
+"""State is what the next step needs: the nodes, what each knows of the state, and the data that are kept."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import jax
+from jaxtyping import Float, Int
+
+from paramfilter.compensated import CompensatedSum
+from paramfilter.nodes.inner.base import Constants, InnerState
+from paramfilter.types import Inputs, KeyArray, Numbers, Observation, Theta
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Nodes:
+    """N values of theta, and what each knows; weights are exp(log_prior + log_likelihood - log_proposal).
+
+    Attributes:
+        z: The values, in unconstrained coordinates.
+        theta: The same on the natural scale.
+        constants: What the inner filter needs of theta.
+        x: What the inner filter knows of the state; nodes are the last axis.
+        log_prior: log p(z).
+        log_proposal: Log density of the law that the nodes were drawn from.
+        log_likelihood: log p(y_1..y_t | z), less `offset`.
+        offset: What was taken off the log likelihoods, so that the largest stays near zero and keeps its digits.
+        log_total: Log of the sum of the weights.
+        ess: Their effective sample size.
+    """
+
+    z: Float[Numbers, "node param"]
+    theta: Theta
+    constants: Constants
+    x: InnerState
+    log_prior: Float[Numbers, " node"]
+    log_proposal: Float[Numbers, " node"]
+    log_likelihood: Float[Numbers, " node"]
+    offset: CompensatedSum
+    log_total: Float[Numbers, ""]
+    ess: Float[Numbers, ""]
+
+    @property
+    def log_weights(self) -> Float[Numbers, " node"]:
+        """Unnormalised, of the posterior given all that was observed."""
+        return self.log_prior + self.log_likelihood - self.log_proposal
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Kept:
+    """The first observations, as many as there is room for, so that new nodes can be taken through them.
+
+    Attributes:
+        ys: Observations, with a leading axis of time.
+        inputs: What the model was told with each.
+        initial_inputs: What the model's `initial` was told.
+    """
+
+    ys: Observation
+    inputs: Inputs
+    initial_inputs: Inputs
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class NodeState:
+    """All that a node filter knows after t observations: a pytree of fixed size.
+
+    Attributes:
+        key: The filter's random key: lattices are shifted by what is derived from it and from `time`.
+        time: How many observations have been taken in.
+        nodes: The nodes.
+        kept: The first observations.
+        trigger: Nodes are renewed when the effective sample size falls below this.
+        surface_error: Squared error of the posterior mean, in posterior variances, that surfaces have added so far.
+        outcome: All flags raised so far (see `paramfilter.Outcome`).
+        made_by: Fingerprint of the filter the state belongs to.
+    """
+
+    key: KeyArray
+    time: Int[Numbers, ""]
+    nodes: Nodes
+    kept: Kept
+    trigger: Float[Numbers, ""]
+    surface_error: Float[Numbers, " param"]
+    outcome: Int[Numbers, ""]
+    made_by: str = field(metadata={"static": True})
+
+    @property
+    def log_evidence(self) -> Float[Numbers, ""]:
+        """The estimate of log p(y_1..y_t)."""
+        offset, log_mean = self.nodes.offset, self.nodes.log_total - math.log(len(self.nodes.log_prior))
+        return offset.total + (offset.lost + log_mean)

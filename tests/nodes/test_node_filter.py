@@ -1,0 +1,186 @@
+"""The node filter keeps the contract of every filter, and its posterior is the exact one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from compilations import compilations
+
+import paramfilter as pf
+from paramfilter.errors import DataError, ModelError
+
+MODEL = pf.StateSpaceModel(
+    prior={"phi": dist.Uniform(-1.0, 1.0), "q": dist.LogNormal(0.0, 1.0)},
+    initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
+    transition=lambda theta, x, inputs: dist.Normal(theta["phi"] * x, theta["q"]),
+    observation=lambda theta, x, inputs: dist.Normal(x, 0.7),
+    name="ar1",
+)
+TRUTH = {"phi": 0.8, "q": 1.0}
+YS = np.array(pf.simulate(jax.random.key(0), MODEL, TRUTH, 120)[1])
+YS[30:35] = np.nan
+FILTER = pf.node_filter(MODEL, 256, num_kept=128)
+SHORT = pf.node_filter(MODEL, 256, num_kept=60)
+
+
+@pytest.fixture(scope="module")
+def after():
+    """The state and the history of one run."""
+    return pf.run(FILTER, FILTER.init(jax.random.key(1)), YS)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return pf.references.kalman_grid(MODEL, YS)
+
+
+def plain(state):
+    return [
+        np.asarray(jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf)
+        for leaf in jax.tree.leaves(state)
+    ]
+
+
+def assert_same(one, other):
+    for first, second in zip(plain(one), plain(other), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_the_posterior_is_the_exact_one(after, exact):
+    posterior = FILTER.posterior(after[0])
+    for name in MODEL.prior:
+        sd = float(exact.sd()[name])
+        # The error is told to be below 0.05 sds; 0.15 is three times that.
+        assert abs(posterior.mean()[name] - float(exact.mean()[name])) < 0.15 * sd
+        assert posterior.sd()[name] == pytest.approx(sd, rel=0.1)
+        assert posterior.error()[name] < 0.05
+        levels = np.array([0.05, 0.5, 0.95])
+        found, right = posterior.quantile(levels.tolist())[name], exact.quantile(levels)[name]
+        np.testing.assert_allclose(found, right, atol=0.25 * sd)
+
+
+def test_log_prob_is_normalised_and_exact(after, exact):
+    posterior = FILTER.posterior(after[0])
+    for theta in ({"phi": 0.8, "q": 0.9}, {"phi": 0.6, "q": 1.3}):
+        assert posterior.log_prob(theta) == pytest.approx(float(exact.log_prob(theta)), abs=0.1)
+
+
+def test_the_evidence_is_the_exact_one(after, exact):
+    assert float(after[0].log_evidence) == pytest.approx(float(exact.log_evidence), abs=0.2)
+    assert np.sum(after[1].info.log_evidence_increment) == pytest.approx(float(exact.log_evidence), abs=0.5)
+
+
+def test_draws_and_forecasts_have_the_posteriors_moments(after):
+    posterior = FILTER.posterior(after[0])
+    draws = posterior.sample(jax.random.key(4), 2000)
+    for name in MODEL.prior:
+        assert abs(np.mean(draws[name]) - posterior.mean()[name]) < 0.1 * posterior.sd()[name]
+    forecast = pf.predict(jax.random.key(5), FILTER, after[0], 3, num_draws=2000)
+    history = after[1]
+    expected = posterior.mean()["phi"] * history.x.mean[-1]
+    assert np.mean(forecast.x[:, 0]) == pytest.approx(expected, abs=0.15)
+
+
+def test_chunks_steps_and_a_restored_state_give_the_same_bits(after, tmp_path):
+    state = FILTER.init(jax.random.key(1))
+    state, _ = pf.run(FILTER, state, YS[:50])
+    pf.save(tmp_path / "state.safetensors", state)
+    state = pf.restore(tmp_path / "state.safetensors", FILTER)
+    for y in YS[50:60]:
+        state, _ = FILTER.step(state, y)
+    state, _ = pf.run(FILTER, state, YS[60:])
+    assert_same(state, after[0])
+
+
+def test_a_scan_does_what_run_does(after):
+    state, info = jax.jit(lambda state, ys: jax.lax.scan(FILTER.step, state, ys))(
+        FILTER.init(jax.random.key(1)), jnp.asarray(YS)
+    )
+    assert np.sum(info.resampled) == np.sum(after[1].info.resampled)
+    np.testing.assert_allclose(state.nodes.z, after[0].nodes.z, atol=1e-3)
+
+
+def test_after_a_run_nothing_is_compiled_again(after):
+    state, _ = after
+    with compilations() as found:
+        FILTER.step(state, YS[0])
+        pf.run(FILTER, FILTER.init(jax.random.key(3)), YS[:37])
+    assert found == [0]
+
+
+def test_a_missing_observation_leaves_the_nodes_weights_alone(after):
+    state, info = FILTER.step(after[0], np.nan)
+    np.testing.assert_array_equal(state.nodes.log_weights, after[0].nodes.log_weights)
+    assert float(info.log_evidence_increment) == 0.0
+
+
+def test_infinity_is_refused_and_flagged(after):
+    state, info = FILTER.step(after[0], np.inf)
+    assert pf.Outcome.OBSERVATION_NOT_FINITE in pf.Outcome(int(info.outcome))
+    np.testing.assert_array_equal(state.nodes.log_weights, after[0].nodes.log_weights)
+
+
+def test_one_far_observation_moves_the_posterior_and_is_found(exact):
+    ys = YS.copy()
+    ys[60] = 40.0
+    state, _ = pf.run(FILTER, FILTER.init(jax.random.key(1)), ys)
+    answer = pf.references.kalman_grid(MODEL, ys)
+    posterior = FILTER.posterior(state)
+    for name in MODEL.prior:
+        assert abs(posterior.mean()[name] - float(answer.mean()[name])) < 0.2 * float(answer.sd()[name])
+        assert abs(float(answer.mean()[name]) - float(exact.mean()[name])) > 0.2 * float(exact.sd()[name])
+
+
+def test_after_the_kept_observations_the_posterior_stays_near(exact):
+    state, _ = pf.run(SHORT, SHORT.init(jax.random.key(1)), YS)
+    posterior = SHORT.posterior(state)
+    for name in MODEL.prior:
+        off = abs(posterior.mean()[name] - float(exact.mean()[name])) / float(exact.sd()[name])
+        assert off < max(0.2, 3 * posterior.error()[name])
+
+
+def test_the_same_key_gives_the_same_nodes_and_another_others(after):
+    other, _ = pf.run(FILTER, FILTER.init(jax.random.key(2)), YS)
+    assert not np.array_equal(other.nodes.z, after[0].nodes.z)
+
+
+def test_a_fleet_of_node_filters_is_each_of_them(after):
+    fleet = pf.Fleet(FILTER)
+    state = fleet.init(jax.random.key(7), ["a", "b"])
+    first = fleet.one(state, "a")
+    state = fleet.run(state, np.stack([YS, YS[::-1]]))
+    alone, _ = pf.run(FILTER, first, YS)
+    for name in MODEL.prior:
+        mean, sd = FILTER.moments(alone).mean[name], FILTER.posterior(alone).sd()[name]
+        assert abs(float(fleet.mean(state)[name][0]) - float(mean)) < 0.05 * sd
+
+
+def test_results_and_diagnosis_know_the_filter(after, capsys):
+    state, history = after
+    tree = pf.to_datatree(state, history, YS)
+    assert tree["posterior"]["phi"].shape == (1, 1000)
+    assert tree["filter_stats"]["ess"].shape == (len(YS),)
+    diagnosis = pf.diagnose(state, history)
+    assert diagnosis.is_well
+    assert "256 nodes" in capsys.readouterr().out
+
+
+def test_few_nodes_are_said_to_be_few():
+    rough = pf.node_filter(MODEL, 16, num_kept=1)
+    state, history = pf.run(rough, rough.init(jax.random.key(0)), YS)
+    assert {finding.code.code for finding in pf.diagnose(state, history).findings} & {"W14", "W15"}
+
+
+def test_a_filter_says_what_it_is():
+    assert repr(FILTER) == "NodeFilter(ar1, 256 nodes, Kalman)"
+
+
+def test_a_state_of_another_filter_is_refused(after):
+    with pytest.raises(DataError, match="another filter"):
+        SHORT.step(after[0], 0.0)
+
+
+def test_too_few_nodes_are_refused():
+    with pytest.raises(ModelError, match="num_nodes"):
+        pf.node_filter(MODEL, 3)
