@@ -38,6 +38,7 @@ from paramfilter.beliefs import (
     TaylorOfLogDensity,
     TaylorOfMean,
 )
+from paramfilter.choosing import choose_belief
 from paramfilter.errors import BeliefError
 from paramfilter.models import (
     cauchy_ar1,
@@ -273,7 +274,7 @@ def cost_table(num_particles: int = NUM_PARTICLES, num_rounds: int = 15) -> dict
         jax.clear_caches()
         problem = PROBLEMS[name]
         model = problem.model()
-        kinds = [Chebyshev(17), CrossInterpolation()] if name == "sin" else [pf.filters.choose_belief(model)[0]]
+        kinds = [Chebyshev(17), CrossInterpolation()] if name == "sin" else [choose_belief(model)[0]]
         for kind in kinds:
             rows.append(_cost_row(name, problem, model, kind, num_particles, num_rounds))
             print(json.dumps(rows[-1]), flush=True)

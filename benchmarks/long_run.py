@@ -21,6 +21,7 @@ import jax
 import paramfilter as pf
 from benchmarks.stages import DATA_SETS, Stage, autoregression, judge, long_problem
 from benchmarks.tables import put_row
+from paramfilter.choosing import choose_belief
 
 NUM_PARTICLES = 1000
 MARKS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
@@ -39,7 +40,7 @@ def stages(
             yield noise, autoregression(noise, marks, unknown == "phi_q"), AUTOREGRESSIONS[unknown]
     else:
         on = long_problem(unknown, marks)
-        yield OBSERVATION_SD[unknown], on, pf.filters.choose_belief(on.model)[0]
+        yield OBSERVATION_SD[unknown], on, choose_belief(on.model)[0]
 
 
 def filters(

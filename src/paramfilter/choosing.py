@@ -47,7 +47,7 @@ def choose_algorithm(model: StateSpaceModel, can_have_nodes: bool = True) -> Alg
     try:
         choice = choose_inner(model)
     except ModelError:
-        return extended("the state is a whole number without bound, or has no mean")
+        return extended("the state is a whole number without bound, or moves without a variance")
     if isinstance(choice.inner, AssumedDensity) and has_jumps(model):
         return extended("the state may jump")
     return Algorithm("node_filter", usual_nodes(model, choice.inner), f"{choice.inner.name}; {choice.reason}")

@@ -104,7 +104,16 @@ KINDS = {
         "node_filter",
         "FiniteState",
     ),
-    "jumps": (lambda theta, x, inputs: dist.Cauchy(theta["a"] * x, theta["b"]), "extended_parameter_filter", "jump"),
+    "jumps": (
+        lambda theta, x, inputs: dist.StudentT(3.0, theta["a"] * x, theta["b"]),
+        "extended_parameter_filter",
+        "may jump",
+    ),
+    "jumps without a variance": (
+        lambda theta, x, inputs: dist.Cauchy(theta["a"] * x, theta["b"]),
+        "extended_parameter_filter",
+        "without a variance",
+    ),
     "counts": (
         lambda theta, x, inputs: dist.Poisson(theta["b"] + 0.1 * x),
         "extended_parameter_filter",

@@ -216,3 +216,53 @@ def test_each_model_gets_the_filter_that_is_exact_for_it_if_there_is_one():
 def test_a_model_that_bends_is_refused_by_the_kalman_filter():
     with pytest.raises(ModelError, match="not linear in x"):
         Kalman.bind(pf.models.sin())
+
+
+def first_forecast(inner, thetas, y):
+    """Return P(Y < y) and P(Y <= y) of the first observation at each node."""
+    return inner.forecast(inner.prepare(thetas), inner.init(thetas, None), jnp.asarray(y), None)
+
+
+def test_forecasts_say_where_an_observation_lies():
+    linear = pf.models.linear_gaussian(phi=dist.Normal(0.5, 0.1), r=0.5)
+    law = linear.initial({"phi": 0.5}, None)
+    phis = jnp.array([0.2, 0.8])
+    q, r = (
+        float(part.scale) for part in (linear.transition({"phi": 0.0}, 0.0, None), linear.observation({}, 0.0, None))
+    )
+    sd = np.sqrt(np.asarray(phis) ** 2 * float(law.scale) ** 2 + q**2 + r**2)
+    exact = dist.Normal(np.asarray(phis) * float(law.loc), sd).cdf(0.7)
+    for kind in (Kalman, Guided, AssumedDensity):
+        lower, upper = first_forecast(kind.bind(linear), {"phi": phis}, 0.7)
+        np.testing.assert_allclose(lower[0], exact, atol=2e-3)
+        np.testing.assert_allclose(upper[0], exact, atol=2e-3)
+
+
+def test_a_forecast_of_counts_has_atoms():
+    inner = AssumedDensity.bind(
+        pf.StateSpaceModel(
+            prior={"level": dist.Normal(0.0, 1.0)},
+            initial=lambda theta, inputs: dist.Normal(0.0, 1e-3),
+            transition=lambda theta, x, inputs: dist.Normal(0.0 * x, 1e-3),
+            observation=lambda theta, x, inputs: dist.Poisson(jnp.exp(theta["level"] + x)),
+        )
+    )
+    lower, upper = first_forecast(inner, {"level": jnp.zeros(1)}, 2.0)
+    np.testing.assert_allclose(
+        [lower[0, 0], upper[0, 0]], np.cumsum([np.exp(-1), np.exp(-1), np.exp(-1) / 2])[1:], atol=1e-3
+    )
+
+
+def test_a_state_without_a_variance_is_refused():
+    with pytest.raises(ModelError, match="none of the inner filters"):
+        pf.node_filter(pf.models.cauchy_ar1())
+
+
+def test_moves_that_are_not_gaussian_are_not_guided():
+    model = pf.StateSpaceModel(
+        prior={"a": dist.Normal(0.0, 0.2)},
+        initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
+        transition=lambda theta, x, inputs: dist.Logistic(theta["a"] * x, 1.0),
+        observation=lambda theta, x, inputs: dist.Normal(x, 1.0),
+    )
+    assert type(choose_inner(model).inner) is AssumedDensity

@@ -184,3 +184,12 @@ def test_a_state_of_another_filter_is_refused(after):
 def test_too_few_nodes_are_refused():
     with pytest.raises(ModelError, match="num_nodes"):
         pf.node_filter(MODEL, 3)
+
+
+def test_ranks_are_even_for_the_right_model_and_uneven_for_a_wrong_one(after):
+    state, history = after
+    ranks = history.info.pit[~np.isnan(history.info.pit)]
+    assert len(ranks) == np.sum(~np.isnan(YS))
+    assert abs(np.mean(ranks) - 0.5) < 5 / np.sqrt(12 * len(ranks))  # five standard errors
+    state, history = pf.run(FILTER, FILTER.init(jax.random.key(1)), YS + 30.0)  # the model's level is 0
+    assert "W05" in {finding.code.code for finding in pf.diagnose(state, history).findings}

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
+from paramfilter import distributions
 from paramfilter.beliefs import Moments
 from paramfilter.filters.advance import WINDOW, History, Maker, Summary
 from paramfilter.filters.state import StepInfo
@@ -22,6 +23,12 @@ from paramfilter.types import Inputs, Observation
 
 if TYPE_CHECKING:
     from paramfilter.nodes.filter import NodeFilter
+
+
+NUM_FORECASTING = 32
+"""Nodes, chosen by weight, that say where an observation lies in its forecast."""
+GOLDEN = 0.6180339887
+"""Its multiples, without their whole part, fill the unit interval evenly."""
 
 
 def advance(
@@ -39,7 +46,7 @@ def advance(
         index, state, records = carry
         y, inputs_now = jax.tree.map(lambda leaf: leaf[index], (ys, inputs))
         before, state = state, next_state(filter, state, y, inputs_now)
-        row = summarise(filter, state, info_of(filter, before, state))
+        row = summarise(filter, state, info_of(filter, before, state, pit_of(filter, before, y, inputs_now)))
         return index + 1, state, jax.tree.map(lambda rows, leaf: rows.at[index].set(leaf), records, row)
 
     def goes_on(carry):
@@ -50,8 +57,33 @@ def advance(
     return state, records, index
 
 
-def info_of(filter: NodeFilter, before: NodeState, after: NodeState) -> StepInfo:
+def pit_of(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs) -> Observation:
+    """Return where each component of y lies in its forecast, between 0 and 1; NaN if missing or not known.
+
+    Where a law has atoms, the place within an atom is that of the time in a sequence that fills the unit interval.
+    """
+    nodes = state.nodes
+    cumulative = jnp.cumsum(jnp.exp(nodes.log_weights - nodes.log_total))
+    levels = (np.arange(NUM_FORECASTING) + 0.5) / NUM_FORECASTING * cumulative[-1]
+    chosen = jnp.clip(jnp.searchsorted(cumulative, levels), 0, len(cumulative) - 1)
+    theta = jax.tree.map(lambda leaf: leaf[chosen], nodes.theta)
+    x = jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=-1), nodes.x)
+    lower, upper = filter.inner.forecast(filter.inner.prepare(theta), x, y, inputs)
+    within = jnp.modf(GOLDEN * state.time)[0]
+    place = jnp.mean(lower + within * (upper - lower), axis=1)
+    ranks = jnp.where(jnp.isnan(distributions.ravel(y)), jnp.nan, jnp.clip(place, 0.0, 1.0))
+    leaves, structure = jax.tree.flatten(y)
+    ends = np.cumsum([np.size(leaf) for leaf in leaves])
+    parts = jnp.split(ranks, ends[:-1])
+    return jax.tree.unflatten(
+        structure, [part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
+    )
+
+
+def info_of(filter: NodeFilter, before: NodeState, after: NodeState, pit: Observation = None) -> StepInfo:
     """Say what happened in a step."""
+    if pit is None:
+        pit = jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), filter.observation_shapes)
     increment = log_evidence_increment(before, after)
     dimension = filter.model.parameters.dimension
     return StepInfo(
@@ -63,7 +95,7 @@ def info_of(filter: NodeFilter, before: NodeState, after: NodeState) -> StepInfo
         approximation_error=jnp.sqrt(jnp.max(after.surface_error)),
         rhat=jnp.full(dimension, jnp.nan),
         num_ancestors=jnp.int32(filter.num_nodes),
-        pit=jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), filter.observation_shapes),
+        pit=pit,
     )
 
 
@@ -108,4 +140,5 @@ def weighted_moments(nodes: Nodes, values: PyTree) -> tuple[PyTree, PyTree]:
 def empty_records(filter: NodeFilter, state: NodeState) -> History:
     """Return a history of `WINDOW` rows to be filled."""
     row = jax.eval_shape(lambda state: summarise(filter, state, info_of(filter, state, state)), state)
-    return jax.tree.map(lambda leaf: np.zeros((WINDOW, *leaf.shape), leaf.dtype), row)
+    # Put where the program wants it, once: it goes in with every call.
+    return jax.device_put(jax.tree.map(lambda leaf: np.zeros((WINDOW, *leaf.shape), leaf.dtype), row))

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from paramfilter.filters.state import StepInfo
-from paramfilter.nodes.advance import info_of
+from paramfilter.nodes.advance import info_of, pit_of
 from paramfilter.nodes.loop import IMPOSSIBLE, fresh_nodes, is_due, next_state, total_and_size
 from paramfilter.nodes.proposals import Normal, mixture_of
 from paramfilter.nodes.replay import renew_by_replay, scattered
@@ -50,7 +50,7 @@ def renew(filter: NodeFilter, state: NodeState) -> NodeState:
 def renewed_step(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs) -> tuple[NodeState, StepInfo]:
     """Take in one observation and renew the nodes if it is time, inside a trace."""
     after = next_state(filter, state, y, inputs)
-    info = replace(info_of(filter, state, after), resampled=is_due(after))
+    info = replace(info_of(filter, state, after, pit_of(filter, state, y, inputs)), resampled=is_due(after))
     key, made_by = after.key, after.made_by
     plain = replace(after, key=jax.random.key_data(key))  # keys cannot be gathered by index
 

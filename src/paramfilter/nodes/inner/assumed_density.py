@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.scipy.stats import norm
 from jaxtyping import Array, Float
 
 from paramfilter import distributions
@@ -35,11 +36,13 @@ from paramfilter.kalman import LinearModel
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
 from paramfilter.nodes.inner.bending import LEAST, MOST_DIMENSIONS, Shape, bend, log_bent_normal, shape_of, straight
+from paramfilter.nodes.inner.forecast import Bounds, bounds_of
 from paramfilter.nodes.inner.linear import absorb, look_of
-from paramfilter.nodes.inner.matrices import apply, cholesky, product, product_transposed, solve_lower, solve_upper
-from paramfilter.nodes.inner.quadrature import normal_rule
+from paramfilter.nodes.inner.matrices import apply, cholesky, dot, product, product_transposed, solve_lower, solve_upper
+from paramfilter.nodes.inner.quadrature import fine_rule, normal_rule
 from paramfilter.polynomials.monomials import MonomialBasis
-from paramfilter.probe import probe
+from paramfilter.probe import probe, trial
+from paramfilter.tracing import evaluate
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
 NUM_SCORING_STEPS = 2
@@ -49,6 +52,8 @@ LONGEST_STEP = 3.0
 """Of scoring, in predicted deviations."""
 NARROWEST = 1e-6
 """Share of the variance that is added, so that points never fall together."""
+LEAST_FINITE = 0.5
+"""Share of draws from the prior at which moves must have a mean and a variance."""
 IMPOSSIBLE = -1e30
 """In place of a log density that is not a number."""
 
@@ -68,6 +73,7 @@ class AssumedDensity(InnerFilter):
         if any(not jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(shapes.x)):
             raise ModelError("an assumed density needs a state of real numbers; this one is a whole number.")
         vector, to_state = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), shapes.x))
+        _require_moments(model)
         points, weights = normal_rule(vector.size, points_per_axis)
         precision = jnp.result_type(float)
         return cls(model, to_state, points.astype(precision), weights.astype(precision))
@@ -227,6 +233,20 @@ class AssumedDensity(InnerFilter):
         gradient = jax.grad(height)(e)
         return jnp.where(jnp.isfinite(gradient), gradient, 0.0), jnp.einsum("ko,koi,koj->ij", rates, slopes, slopes)
 
+    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Bounds:
+        theta = self._theta(constants)
+        mean, scale, shape = self._matched(self._weights(x), *self._moved(theta, x, inputs))
+        points, shares = map(jnp.asarray, fine_rule(self.points.shape[1]))
+        weights = shares[:, None] * jnp.maximum(bend(points.T[:, :, None], shape), 0.0)
+        weights = weights / jnp.sum(weights, axis=0)
+        look = lambda theta, vector: bounds_of(self.model.observation(theta, self.to_state(vector), inputs), y)
+        lower, upper = _at_points(look)(theta, mean[:, None] + apply(scale[:, :, None], points.T[:, :, None]))
+        average = lambda values: jnp.stack([jnp.sum(weights * row, axis=0) for row in values])
+        return average(lower), average(upper)
+
+    def _theta(self, constants: Constants) -> Theta:
+        return constants
+
     def moments(self, x: InnerState) -> tuple[State, State]:
         to_states = jax.vmap(self.to_state, in_axes=-1)
         return to_states(x["mean"]), to_states(jnp.sum(x["scale"] ** 2, axis=1))
@@ -245,11 +265,31 @@ class Guided(AssumedDensity):
     def bind(cls, model: StateSpaceModel, points_per_axis: int | None = None) -> Guided:
         """Fit a model, or raise `ModelError` if its moves are not Gaussian, or its observation not linear."""
         plain = AssumedDensity.bind(model, points_per_axis)
+        if not _has_gaussian_moves(model):
+            raise ModelError("Guided needs Gaussian moves; use AssumedDensity instead.")
         linear = LinearModel(model, plain.points.shape[1], plain.to_state, "Guided", "use AssumedDensity instead.")
         with jax.enable_x64(True):
             inputs = [model.inputs_at(np.array(time)) for time in range(1 if model.example_inputs is None else 3)]
             linear.refuse_nonlinear(model.example_inputs, inputs, parts=("observation",))
         return cls(model, plain.to_state, plain.points, plain.point_weights, linear)
+
+    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Bounds:
+        means, variances = self._moved(constants["theta"], x, inputs)
+        look = jax.tree.map(lambda leaf: leaf[..., None, :], self._look(constants, inputs))
+        noise = look["R"] ** 2 if look["R"].ndim == 3 else jnp.stack([look["R"][i, i] for i in range(len(look["R"]))])
+        variance = jnp.stack([dot(row, apply(variances, row)) for row in look["H"]]) + noise
+        below = norm.cdf(distributions.ravel(y)[:, None, None], apply(look["H"], means) + look["d"], jnp.sqrt(variance))
+        average = jnp.stack([jnp.sum(self._weights(x) * row, axis=0) for row in below])
+        return average, average
+
+    def _look(self, constants: Constants, inputs: Inputs) -> dict[str, Array]:
+        """Return H, d and R at each node."""
+        if constants["look"] is not None:
+            return constants["look"]
+        return nodes_last(lambda one: look_of(self.linear, one, inputs))(constants["theta"])
+
+    def _theta(self, constants: Constants) -> Theta:
+        return constants["theta"]
 
     def prepare(self, theta: Theta) -> Constants:
         look = (
@@ -263,15 +303,40 @@ class Guided(AssumedDensity):
         self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs
     ) -> tuple[InnerState, Float[Array, " node"]]:
         means, variances = self._moved(constants["theta"], x, inputs)
-        look = constants["look"]
-        if look is None:
-            look = nodes_last(lambda one: look_of(self.linear, one, inputs))(constants["theta"])
-        spread = jax.tree.map(lambda leaf: leaf[..., None, :], look)
+        spread = jax.tree.map(lambda leaf: leaf[..., None, :], self._look(constants, inputs))
         means, variances, log_densities = absorb(means, variances, spread, distributions.ravel(y))
         log_weights = log_densities + jnp.log(jnp.maximum(self._weights(x), LEAST))
         total = jax.nn.logsumexp(log_weights, axis=0)
         mean, scale, shape = self._matched(jnp.exp(log_weights - total), means, variances)
         return {"mean": mean, "scale": scale, "shape": shape}, total
+
+
+def _require_moments(model: StateSpaceModel) -> None:
+    """Refuse a state whose moves have no mean or no variance, as Cauchy's have none."""
+    steps = trial(model)
+
+    def moved(z, x, inputs):
+        return moments_of(model.transition(model.parameters.constrain(z), x, inputs))
+
+    found = evaluate(jax.vmap(moved), steps.z, steps.datum.x_prev, steps.datum.inputs)
+    are_finite = [np.mean(np.isfinite(np.asarray(part))) for part in found]
+    if min(are_finite) < LEAST_FINITE:
+        raise ModelError(
+            "an assumed density needs a state that moves with a mean and a variance. Use "
+            "extended_parameter_filter(model, 500), which takes any state."
+        )
+
+
+def _has_gaussian_moves(model: StateSpaceModel) -> bool:
+    steps = trial(model)
+    first = jax.tree.map(lambda leaf: leaf[0], (steps.z, steps.datum.x_prev, steps.datum.inputs))
+    is_gaussian: list[bool] = []
+
+    def look(z, x, inputs):
+        is_gaussian.append(gaussian_of(model.transition(model.parameters.constrain(z), x, inputs)) is not None)
+
+    jax.eval_shape(look, *first)
+    return is_gaussian[0]
 
 
 def mean_and_variance(law: distributions.DistributionTree) -> tuple[Array, Array]:

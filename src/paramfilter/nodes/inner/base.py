@@ -14,6 +14,7 @@ import jax
 from jaxtyping import Array, Float, PyTree
 
 from paramfilter.model import StateSpaceModel
+from paramfilter.nodes.inner.forecast import Bounds
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
 InnerState = PyTree
@@ -57,6 +58,10 @@ class InnerFilter(ABC):
         self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs
     ) -> tuple[InnerState, Float[Array, " node"]]:
         """Take in one observation; return the new law and log p(y_t | y_1..y_{t-1}, theta) at each node."""
+
+    @abstractmethod
+    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Bounds:
+        """Return where y lies in its forecast at each node, before it is taken in: axes (obs, node)."""
 
     @abstractmethod
     def moments(self, x: InnerState) -> tuple[State, State]:

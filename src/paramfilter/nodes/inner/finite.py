@@ -19,6 +19,7 @@ from paramfilter import distributions
 from paramfilter.errors import ModelError
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
+from paramfilter.nodes.inner.forecast import Bounds, bounds_of
 from paramfilter.nodes.inner.matrices import apply
 from paramfilter.probe import probe
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
@@ -73,17 +74,27 @@ class FiniteState(InnerFilter):
     def step(
         self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs
     ) -> tuple[InnerState, Float[Array, " node"]]:
-        if self.model.example_inputs is None:
-            theta, moves = constants["theta"], constants["moves"]
-        else:
-            theta, moves = constants, nodes_last(lambda one: self._moves(one, inputs))(constants)
-        predicted = apply(jnp.swapaxes(moves, 0, 1), x)
+        theta, predicted = self._predicted(constants, x, inputs)
         look = lambda one, x: self.model.observation_log_prob(one, x, y, inputs)
         log_densities = nodes_last(lambda one: jax.vmap(lambda x: look(one, x))(jnp.asarray(self.values)))(theta)
         largest = jnp.max(log_densities, axis=0)
         updated = predicted * jnp.exp(log_densities - largest)
         total = jnp.sum(updated, axis=0)
         return updated / total, largest + jnp.log(total)
+
+    def _predicted(self, constants: Constants, x: InnerState, inputs: Inputs) -> tuple[Theta, Array]:
+        """Return theta, and the probability of each value of the next state."""
+        if self.model.example_inputs is None:
+            theta, moves = constants["theta"], constants["moves"]
+        else:
+            theta, moves = constants, nodes_last(lambda one: self._moves(one, inputs))(constants)
+        return theta, apply(jnp.swapaxes(moves, 0, 1), x)
+
+    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Bounds:
+        theta, predicted = self._predicted(constants, x, inputs)
+        look = lambda one, value: bounds_of(self.model.observation(one, value, inputs), y)
+        lower, upper = nodes_last(lambda one: jax.vmap(lambda x: look(one, x))(jnp.asarray(self.values)))(theta)
+        return jnp.sum(predicted[:, None] * lower, axis=0), jnp.sum(predicted[:, None] * upper, axis=0)
 
     def moments(self, x: InnerState) -> tuple[State, State]:
         values = jnp.asarray(self.values, x.dtype)[:, None]

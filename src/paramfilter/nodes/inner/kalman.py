@@ -14,14 +14,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.scipy.stats import norm
 from jaxtyping import Array, Float
 
 from paramfilter import distributions
 from paramfilter.kalman import LinearModel
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
+from paramfilter.nodes.inner.forecast import Bounds
 from paramfilter.nodes.inner.linear import absorb, look_of
-from paramfilter.nodes.inner.matrices import apply, product, product_transposed
+from paramfilter.nodes.inner.matrices import apply, dot, product, product_transposed
 from paramfilter.probe import probe
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
@@ -75,13 +77,24 @@ class Kalman(InnerFilter):
     def step(
         self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs
     ) -> tuple[InnerState, Float[Array, " node"]]:
+        at, mean, covariance = self._predicted(constants, x, inputs)
+        mean, covariance, log_likelihood = absorb(mean, covariance, at, distributions.ravel(y))
+        return {"mean": mean, "covariance": covariance}, log_likelihood
+
+    def _predicted(self, constants: Constants, x: InnerState, inputs: Inputs) -> tuple[dict[str, Array], Array, Array]:
+        """Return the matrices of this step, and mean and covariance of the next state."""
         at = constants
         if self.model.example_inputs is not None:
             at = nodes_last(lambda theta: self._matrices(theta, inputs))(constants)
         mean = apply(at["A"], x["mean"]) + at["b"]
-        covariance = product_transposed(product(at["A"], x["covariance"]), at["A"]) + at["Q"]
-        mean, covariance, log_likelihood = absorb(mean, covariance, at, distributions.ravel(y))
-        return {"mean": mean, "covariance": covariance}, log_likelihood
+        return at, mean, product_transposed(product(at["A"], x["covariance"]), at["A"]) + at["Q"]
+
+    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Bounds:
+        at, mean, covariance = self._predicted(constants, x, inputs)
+        noise = at["R"] ** 2 if at["R"].ndim == 2 else jnp.stack([at["R"][i, i] for i in range(len(at["R"]))])
+        variance = jnp.stack([dot(row, apply(covariance, row)) for row in at["H"]]) + noise
+        below = norm.cdf(distributions.ravel(y)[:, None], apply(at["H"], mean) + at["d"], jnp.sqrt(variance))
+        return below, below
 
     def moments(self, x: InnerState) -> tuple[State, State]:
         to_states = jax.vmap(self.linear.to_state, in_axes=-1)

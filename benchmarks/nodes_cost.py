@@ -1,0 +1,142 @@
+"""What an observation costs a node filter: `python -m benchmarks.nodes_cost [model ...]`.
+
+For each model, in one process and in turn:
+
+- run: CPU microseconds an observation of `pf.run`, renewals included; step: of single calls of `filter.step`;
+- hot: of the compiled program alone, over the same arithmetic written bare (`ratio`): the inner filters of all nodes,
+  the sum of log likelihoods and the effective sample size, and the moments that a history records, in a `lax.scan`;
+- instructions and compile seconds of the program, and bytes of the state, kept data apart;
+- before: microseconds an observation of `pf.run` with the filter that was the default before nodes, of the same model.
+
+Medians of several turns; each row is kept in `results/nodes_cost.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import paramfilter as pf
+from benchmarks.step import in_turn
+from benchmarks.tables import put_row
+from benchmarks.truth.problems import PROBLEMS
+from paramfilter.filters.advance import WINDOW, window_of
+from paramfilter.nodes.advance import advance
+
+NUM_STEPS, NUM_BEFORE, NUM_CALLS = 2048, 128, 50
+HEADING = {"units": "CPU microseconds an observation; seconds of compiling; bytes of a state without the kept data"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, what makes its data, and the default before nodes."""
+
+    model: Callable[[], pf.StateSpaceModel]
+    truth: dict[str, Any]
+    before: Callable[[pf.StateSpaceModel], Any]
+
+
+def of_truth(name: str, before: Callable[[pf.StateSpaceModel], Any]) -> Case:
+    problem = PROBLEMS[name]
+    return Case(problem.model, dict(problem.truth), before)
+
+
+CASES = {
+    "ar1": of_truth("ar1_300", lambda model: pf.kalman_bank_filter(model, 1000)),
+    "tracking": Case(
+        pf.models.tracking,
+        {"q": 0.02, "r": [1.0, 0.3], "bias": 0.5},
+        lambda model: pf.kalman_bank_filter(model, 1500),
+    ),
+    "stochastic_volatility": of_truth("sv", lambda model: pf.particle_bank_filter(model, 1000)),
+    "sin": of_truth("sin", lambda model: pf.extended_parameter_filter(model, 500)),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What an observation costs a node filter.")
+    parser.add_argument("models", nargs="*", default=list(CASES), help=f"of {', '.join(CASES)}")
+    for name in parser.parse_args().models:
+        row = measure(name, CASES[name])
+        put_row("nodes_cost", HEADING, row, ("model",))
+        print(row, flush=True)
+
+
+def measure(name: str, case: Case) -> dict[str, Any]:
+    model = case.model()
+    _, ys = pf.simulate(jax.random.key(0), model, case.truth, NUM_STEPS)
+    ys = np.asarray(ys)
+    filter, before = pf.node_filter(model), case.before(model)
+    start, old_start = filter.init(jax.random.key(1)), before.init(jax.random.key(1))
+    late, _ = pf.run(filter, start, ys, progress=False)
+    window, _ = window_of((ys, None))
+    program = filter.compiled(advance)
+    steps = (np.int32(0), np.int32(WINDOW))
+    patient = replace(late, trigger=np.float32(0.0))  # so that the program does not stop to renew
+    bare = jax.jit(functools.partial(bare_steps, filter))
+    seconds = in_turn(
+        {
+            "run": lambda: pf.run(filter, start, ys, progress=False),
+            "step": lambda: calls(filter, late, ys[:NUM_CALLS]),
+            "hot": lambda: program(patient, filter.blank, window, None, *steps),
+            "bare": lambda: bare(patient.nodes, jnp.asarray(window)),
+            "before": lambda: pf.run(before, old_start, ys[:NUM_BEFORE], progress=False),
+        }
+    )
+    each = {"run": NUM_STEPS, "step": NUM_CALLS, "hot": WINDOW, "bare": WINDOW, "before": NUM_BEFORE}
+    cost = {what: round(float(np.median(seconds[what])) / each[what] * 1e6, 2) for what in seconds}
+    lowered = jax.jit(functools.partial(advance, filter)).lower(patient, filter.blank, window, None, *steps)
+    began = time.process_time()
+    compiled = lowered.compile()
+    compile_seconds = time.process_time() - began
+    leaves = jax.tree.leaves((late.nodes, late.trigger))
+    return {
+        "model": name,
+        "filter": repr(filter),
+        **cost,
+        "ratio": round(float(np.median(seconds["hot"] / seconds["bare"])), 3),
+        "gain": round(cost["before"] / cost["run"], 1),
+        "instructions": sum(" = " in line for line in lowered.as_text().splitlines()),
+        "compiled_instructions": sum(" = " in line for line in (compiled.as_text() or "").splitlines()),
+        "compile_seconds": round(compile_seconds, 2),
+        "bytes": int(sum(np.asarray(leaf).nbytes for leaf in leaves)),
+    }
+
+
+def calls(filter: Any, state: Any, ys: np.ndarray) -> Any:
+    for y in ys:
+        state, _ = filter.step(state, y)
+    return state
+
+
+def bare_steps(filter: Any, nodes: Any, ys: jax.Array) -> Any:
+    """Take nodes through a window with nothing around the arithmetic."""
+
+    def step(carry, y):
+        x, log_likelihood = carry
+        x, increments = filter.inner.step(nodes.constants, x, y, None)
+        log_likelihood = log_likelihood + increments
+        log_likelihood = log_likelihood - jnp.max(log_likelihood)
+        weights = jnp.exp(nodes.log_prior + log_likelihood - nodes.log_proposal)
+        total = jnp.sum(weights)
+        share = weights / total
+        means = [share @ leaf.reshape(len(share), -1) for leaf in nodes.theta.values()]
+        squares = [share @ leaf.reshape(len(share), -1) ** 2 for leaf in nodes.theta.values()]
+        state_mean, state_variance = filter.inner.moments(x)
+        flat = state_mean.reshape(len(share), -1)
+        states = (share @ flat, share @ (flat**2 + state_variance.reshape(flat.shape)))
+        return (x, log_likelihood), (total**2 / jnp.sum(weights**2), jnp.log(total), means, squares, states)
+
+    return jax.lax.scan(step, (nodes.x, nodes.log_likelihood), ys)
+
+
+if __name__ == "__main__":
+    main()
