@@ -43,13 +43,15 @@ print("FOUND", len(programs))
 SIZE = """
 import jax, numpy as np, sys
 import paramfilter as pf
-from paramfilter.filters.advance import advance, window_of
+from paramfilter.filters.advance import window_of
+from paramfilter.nodes.advance import advance
 model = getattr(pf.models, sys.argv[1])()
-filter = pf.auto_filter(model, 100)
+filter = pf.node_filter(model)
 inputs = jax.tree.map(lambda leaf: np.asarray(leaf)[None], model.example_inputs)
 ys = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape), leaf.dtype), filter.shapes.y)
 state = filter.init(jax.random.key(0), model.example_inputs)
-compiled = filter.compiled(advance).__wrapped__.lower(state, *window_of((ys, inputs)), np.int32(1)).compile()
+given = (state, filter.blank, *window_of((ys, inputs)), np.int32(0), np.int32(1))
+compiled = filter.compiled(advance).__wrapped__.lower(*given).compile()
 print("FOUND", sum(" = " in line for line in compiled.as_text().splitlines()))
 """
 
@@ -60,14 +62,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=3)
     given = parser.parse_args(arguments)
     pythons = {"here": sys.executable} | ({"against": given.against} if given.against else {})
+    sizes = {model: int(run(sys.executable, SIZE, model)[1]) for model in MODELS}
     table = {
         "units": "CPU seconds (user and system), byte code in place; medians",
         "runs": given.runs,
         "readme": readme(pythons, given.runs),
         "command line, beyond python -c pass": commands(pythons, given.runs),
-        "instructions of the program behind step and run": {
-            model: int(run(sys.executable, SIZE, model)[1]) for model in MODELS
-        },
+        "instructions of the program behind step and run": sizes,
     }
     write_table("start_up", table)
     print(json.dumps(table, indent=1))

@@ -28,6 +28,18 @@ def test_a_quartic_is_found_exactly():
     assert surface.misfit < 1e-3
 
 
+def test_nodes_that_came_from_the_prior_do_not_spoil_the_fit():
+    z, values, log_prior, weights = nodes_of(QUARTIC)
+    far = np.asarray(50.0 * jax.random.normal(jax.random.key(3), (20, 2)), float)
+    surface = fit_surface(
+        np.concatenate([z, far]),
+        np.concatenate([values, np.full(20, -1e5)]),
+        np.concatenate([log_prior, np.full(20, -3.0)]),
+        np.concatenate([weights, np.zeros(20)]),
+    )
+    assert surface.misfit < 1e-3
+
+
 def test_the_misfit_is_what_new_points_see():
     z, values, log_prior, weights = nodes_of(WAVY)
     surface = fit_surface(z, values, log_prior, weights)

@@ -29,8 +29,8 @@ USUAL_DEGREES = (2, 3, 4)
 NODES_PER_TERM = 2.5
 NEAR, FAR = 0.02, 0.05
 """Error in nats that is allowed at the top, and what is added for each nat below it."""
-DEEPEST = 200.0
-"""Nats below the top from where on the allowed error stays the same."""
+DEEPEST = 40.0
+"""Nats below the top from where on nodes do not count: no polynomial reaches those that came from the prior."""
 CORE = 12.0
 """Nats below the top within which nodes say how far the surface can be trusted."""
 REACH = 3.0
@@ -89,7 +89,7 @@ def fit_surface(
     around = normal_of(z, weights)
     standard = around.standard(z) / REACH
     top = log_likelihood[xp.argmax(log_posterior)]
-    precision = 1 / (NEAR + FAR * xp.minimum(drop, DEEPEST))
+    precision = xp.where(drop < DEEPEST, 1 / (NEAR + FAR * drop), 0.0)
     size = num_terms(*z.shape)
     fits = [
         _fit(standard, log_likelihood - top, precision, weights, drop, degree, size) for degree in degrees(*z.shape)
