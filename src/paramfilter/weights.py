@@ -27,7 +27,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from paramfilter.types import KeyArray
+from paramfilter.tracing import numbers
+from paramfilter.types import KeyArray, Numbers
 
 
 def normalise(
@@ -146,9 +147,20 @@ def choose_by_weight(key: KeyArray, log_weights: Float[Array, " particle"], num_
     >>> choose_by_weight(jax.random.key(0), jnp.log(jnp.array([0.5, 0.0, 0.5])), 4).tolist()
     [0, 0, 2, 2]
     """
-    cumulative = jnp.cumsum(jnp.exp(log_weights))
-    points = (jnp.arange(num_draws) + jax.random.uniform(key)) / num_draws * cumulative[-1]
-    return jnp.clip(jnp.searchsorted(cumulative, points, side="right"), 0, len(log_weights) - 1)
+    levels = (jnp.arange(num_draws) + jax.random.uniform(key)) / num_draws
+    return jnp.asarray(at_levels(jnp.exp(log_weights), levels))
+
+
+def at_levels(weights: Float[Numbers, " particle"], levels: Float[Numbers, " draw"]) -> Int[Numbers, " draw"]:
+    """Return for each level between 0 and 1 the particle at which the cumulative weight passes it.
+
+    >>> import numpy as np
+    >>> at_levels(np.array([2.0, 0.0, 2.0]), np.array([0.25, 0.75])).tolist()
+    [0, 2]
+    """
+    xp = numbers(weights, levels)
+    cumulative = xp.cumsum(weights)
+    return xp.clip(xp.searchsorted(cumulative, levels * cumulative[-1], side="right"), 0, len(weights) - 1)
 
 
 def mixture_mean_and_variance(

@@ -166,7 +166,7 @@ def test_assumed_density_follows_skewed_laws_to_a_hundredth_of_a_nat(name):
     phis = np.array([0.5, 0.95])
     found, _ = log_likelihoods(AssumedDensity.bind(model), {"phi": jnp.asarray(phis, jnp.float32)}, ys)
     exact = [on_a_grid(lambda grid, phi=phi: phi * grid, 0.4, log_look, ys) for phi in phis]
-    np.testing.assert_allclose(found, exact, atol=0.01)  # without the bend it is 0.1 off
+    np.testing.assert_allclose(found, exact, atol=0.01)
 
 
 def test_guided_moves_are_exact_where_the_observation_is_precise():

@@ -118,6 +118,9 @@ def test_a_missing_observation_leaves_the_nodes_weights_alone(after):
 def test_infinity_is_refused_and_flagged(after):
     state, info = FILTER.step(after[0], np.inf)
     assert pf.Outcome.OBSERVATION_NOT_FINITE in pf.Outcome(int(info.outcome))
+    again, info = FILTER.step(state, np.inf)
+    assert pf.Outcome.OBSERVATION_NOT_FINITE in pf.Outcome(int(info.outcome)), "each time"
+    assert not int(FILTER.step(again, 0.1)[1].outcome), "and of its own step only"
     np.testing.assert_array_equal(state.nodes.log_weights, after[0].nodes.log_weights)
 
 

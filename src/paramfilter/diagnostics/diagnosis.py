@@ -50,6 +50,9 @@ NODES = ("Kalman", "FiniteState", "Guided", "AssumedDensity")
 RAISED_BY = {codes.IMPROPER: ("Chebyshev", "Taylor"), codes.FAR_OUT: ("RenewingKernel",), codes.FEW_NODES: NODES}
 """Beliefs that raise the flags of a code; no other belief looks for what it reports."""
 
+NOT_OF_NODES = (codes.ROLLED_BACK, codes.NOT_A_NUMBER, codes.OVERFLOW)
+"""Flags of particles that a node filter never raises: a node that the model gives no number for loses its weight."""
+
 WITHOUT_ISLANDS = (
     "Nothing here measures the Monte Carlo error, which takes two islands or more. Run the filter again with another "
     "key and compare the posterior means in units of the posterior sd, or use num_islands=4."
@@ -207,6 +210,8 @@ def _judge(code: Code, record: Record, made_by: dict[str, Any]) -> Finding | Not
     if code in FIGURES:
         return FIGURES[code](record, made_by)
     belief = made_by["belief"]
+    if _has_nodes(made_by) and code in NOT_OF_NODES:
+        return NotJudged(code, "not looked for with nodes")
     if code in RAISED_BY and not any(name in belief for name in RAISED_BY[code]):
         return NotJudged(code, f"not looked for with {belief}")
     if code is codes.LOST_ISLAND and made_by["islands"] == 1:
@@ -271,7 +276,7 @@ def _check_islands(record: Record, made_by: dict[str, Any]) -> Finding | NotJudg
 
 def _check_error(record: Record, made_by: dict[str, Any]) -> NotJudged | None:
     """Tell whether an error was measured at all; one that is too large raises a flag."""
-    if np.any(np.asarray(record.info.approximation_error)):
+    if np.any(np.asarray(record.info.approximation_error)) and not _has_nodes(made_by):
         return None
     return NotJudged(codes.INACCURATE, f"{made_by['belief']} reports no approximation error")
 

@@ -66,7 +66,8 @@ class StepInfo:
         resampled: Whether particles were resampled before they moved.
         num_nan: Particles for which the model returned NaN.
         approximation_error: By how many nats (rms over the bulk) the particles' beliefs miss the exact ones so far;
-            0 for exact beliefs. Above 0.5 the outcome is flagged.
+            0 for exact beliefs. Above 0.5 the outcome is flagged. Of a node filter: by how many posterior sds surfaces
+            may have moved the mean so far.
         rhat: How far islands disagree about each coordinate of theta: 1 if they agree, NaN if there is only one.
         num_ancestors: Distinct ancestors behind the particles, at a time between t/4 and t/2.
         pit: Rank of y among the forecasts, between 0 and 1, for each component: uniform if the model is right; NaN if

@@ -20,6 +20,7 @@ from paramfilter.filters.state import StepInfo
 from paramfilter.nodes.loop import is_due, next_state
 from paramfilter.nodes.state import Nodes, NodeState
 from paramfilter.types import Inputs, Observation
+from paramfilter.weights import at_levels
 
 if TYPE_CHECKING:
     from paramfilter.nodes.filter import NodeFilter
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 NUM_FORECASTING = 32
 """Nodes, chosen by weight, that say where an observation lies in its forecast."""
-GOLDEN = 0.6180339887
-"""Its multiples, without their whole part, fill the unit interval evenly."""
+GOLDEN = 2_654_435_769
+"""2^32 over the golden ratio: its multiples modulo 2^32 fill the range evenly, however many there are."""
 
 
 def advance(
@@ -45,9 +46,9 @@ def advance(
     def turn(carry):
         index, state, records = carry
         y, inputs_now = jax.tree.map(lambda leaf: leaf[index], (ys, inputs))
-        before, state = state, next_state(filter, state, y, inputs_now)
-        row = summarise(filter, state, info_of(filter, before, state, pit_of(filter, before, y, inputs_now)))
-        return index + 1, state, jax.tree.map(lambda rows, leaf: rows.at[index].set(leaf), records, row)
+        after, info = observed_step(filter, state, y, inputs_now)
+        row = summarise(filter, after, info)
+        return index + 1, after, jax.tree.map(lambda rows, leaf: rows.at[index].set(leaf), records, row)
 
     def goes_on(carry):
         index, state, _ = carry
@@ -63,13 +64,12 @@ def pit_of(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs)
     Where a law has atoms, the place within an atom is that of the time in a sequence that fills the unit interval.
     """
     nodes = state.nodes
-    cumulative = jnp.cumsum(jnp.exp(nodes.log_weights - nodes.log_total))
-    levels = (np.arange(NUM_FORECASTING) + 0.5) / NUM_FORECASTING * cumulative[-1]
-    chosen = jnp.clip(jnp.searchsorted(cumulative, levels), 0, len(cumulative) - 1)
+    weights = jnp.exp(nodes.log_weights - nodes.log_total)
+    chosen = at_levels(weights, (jnp.arange(NUM_FORECASTING, dtype=weights.dtype) + 0.5) / NUM_FORECASTING)
     theta = jax.tree.map(lambda leaf: leaf[chosen], nodes.theta)
     x = jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=-1), nodes.x)
     lower, upper = filter.inner.forecast(filter.inner.prepare(theta), x, y, inputs)
-    within = jnp.modf(GOLDEN * state.time)[0]
+    within = (state.time.astype(jnp.uint32) * np.uint32(GOLDEN)).astype(weights.dtype) / 2.0**32
     place = jnp.mean(lower + within * (upper - lower), axis=1)
     ranks = jnp.where(jnp.isnan(distributions.ravel(y)), jnp.nan, jnp.clip(place, 0.0, 1.0))
     leaves, structure = jax.tree.flatten(y)
@@ -80,22 +80,19 @@ def pit_of(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs)
     )
 
 
-def info_of(filter: NodeFilter, before: NodeState, after: NodeState, pit: Observation = None) -> StepInfo:
-    """Say what happened in a step."""
-    if pit is None:
-        pit = jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), filter.observation_shapes)
-    increment = log_evidence_increment(before, after)
-    dimension = filter.model.parameters.dimension
-    return StepInfo(
+def observed_step(filter: NodeFilter, before: NodeState, y: Observation, inputs: Inputs) -> tuple[NodeState, StepInfo]:
+    """Take in one observation, without renewing nodes, and say what happened."""
+    after, flags = next_state(filter, before, y, inputs)
+    return after, StepInfo(
         ess=after.nodes.ess,
-        log_evidence_increment=increment,
-        outcome=after.outcome & ~before.outcome,
+        log_evidence_increment=log_evidence_increment(before, after),
+        outcome=flags,
         resampled=jnp.bool_(False),
         num_nan=jnp.int32(0),
         approximation_error=jnp.sqrt(jnp.max(after.surface_error)),
-        rhat=jnp.full(dimension, jnp.nan),
+        rhat=jnp.full(filter.model.parameters.dimension, jnp.nan),
         num_ancestors=jnp.int32(filter.num_nodes),
-        pit=pit,
+        pit=pit_of(filter, before, y, inputs),
     )
 
 
@@ -139,6 +136,12 @@ def weighted_moments(nodes: Nodes, values: PyTree) -> tuple[PyTree, PyTree]:
 
 def empty_records(filter: NodeFilter, state: NodeState) -> History:
     """Return a history of `WINDOW` rows to be filled."""
-    row = jax.eval_shape(lambda state: summarise(filter, state, info_of(filter, state, state)), state)
+    y = filter.observation_shapes
+    row = jax.eval_shape(
+        lambda state, y, inputs: summarise(filter, *observed_step(filter, state, y, inputs)),
+        state,
+        y,
+        filter.input_shapes,
+    )
     # Put where the program wants it, once: it goes in with every call.
     return jax.device_put(jax.tree.map(lambda leaf: np.zeros((WINDOW, *leaf.shape), leaf.dtype), row))

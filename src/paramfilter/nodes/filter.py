@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -23,12 +23,13 @@ from paramfilter.model import as_inputs
 from paramfilter.nodes.advance import advance, empty_records, summarise, theta_moments
 from paramfilter.nodes.inner.base import InnerFilter
 from paramfilter.nodes.lattice import lattice
+from paramfilter.nodes.loop import is_due
 from paramfilter.nodes.posterior import NodePosterior
 from paramfilter.nodes.proposals import MANY_PARAMETERS, Normal, prior_normal
 from paramfilter.nodes.renewal import renew, renewed_step
 from paramfilter.nodes.replay import WIDTHS, first_state
 from paramfilter.nodes.state import NodeState
-from paramfilter.tracing import RUN_ONCE, is_traced
+from paramfilter.tracing import RUN_ONCE, is_traced, on_host
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.weights import choose_by_weight
 
@@ -156,9 +157,9 @@ class NodeFilter(Filter):
                 state, records, ys, inputs, np.int32(done), np.int32(num_steps)
             )
             done = int(index)
-            if np.asarray(state.nodes.ess) < np.asarray(state.trigger):
-                state = renew(self, state)
-                records = self._renewed_row(state, records, done - 1)
+            if is_due(on_host(state)):
+                state, flags = renew(self, state)
+                records = self._renewed_row(state, flags, records, done - 1)
         return state, jax.tree.map(np.asarray, records)
 
     @cached_property
@@ -167,18 +168,16 @@ class NodeFilter(Filter):
         state = jax.eval_shape(lambda key: first_state(self, key, self.example_inputs), jax.random.key(0))
         return empty_records(self, state)
 
-    def _renewed_row(self, state: NodeState, records: History, place: int) -> History:
+    def _renewed_row(self, state: NodeState, flags: Any, records: History, place: int) -> History:
         """Write the last row of a history anew, with the nodes there are now."""
         records = jax.tree.map(np.array, records)
         was = jax.tree.map(lambda leaf: leaf[place], records.info)
-        info = StepInfo(
-            **{
-                **{name: getattr(was, name) for name in was.__dataclass_fields__},
-                "ess": np.asarray(state.nodes.ess),
-                "resampled": np.bool_(True),
-                "approximation_error": np.sqrt(np.max(np.asarray(state.surface_error))),
-                "outcome": was.outcome | np.asarray(state.outcome),
-            }
+        info = replace(
+            was,
+            ess=np.asarray(state.nodes.ess),
+            resampled=np.bool_(True),
+            approximation_error=np.sqrt(np.max(np.asarray(state.surface_error))),
+            outcome=was.outcome | flags,
         )
         row = self.summary(state, info)
 

@@ -15,10 +15,10 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from paramfilter.errors import ModelError
-from paramfilter.types import KeyArray
+from paramfilter.types import KeyArray, Numbers
 
 # fmt: off
 GENERATOR = (
@@ -49,6 +49,14 @@ def shifted(key: KeyArray, points: Float[np.ndarray, "point dimension"]) -> Floa
     shift = jax.random.uniform(key, points.shape[1:])
     moved = jnp.asarray(points, shift.dtype) + shift
     return jnp.clip(moved - jnp.floor(moved), EDGE, 1.0 - EDGE)
+
+
+def scattered(
+    key: KeyArray, time: Int[Numbers, ""], number: Int[Numbers, ""] | int, points: Float[np.ndarray, "point dimension"]
+) -> tuple[Float[Array, "point param"], Float[Array, "point 2"]]:
+    """Shift a lattice: standard normal values for theta's coordinates, and two uniform ones to choose by."""
+    u = shifted(jax.random.fold_in(jax.random.fold_in(key, time), number), points)
+    return normal_quantile(u[:, :-2]), u[:, -2:]
 
 
 def normal_quantile(u: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from paramfilter.compensated import CompensatedSum
 from paramfilter.nodes.state import Nodes, NodeState
@@ -73,21 +73,25 @@ def total_and_size(log_weights: Float[Array, " node"]) -> tuple[Float[Array, ""]
     return largest + jnp.log(total), total**2 / jnp.sum(weights**2)
 
 
-def next_state(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs) -> NodeState:
-    """Take in one observation; whether nodes have to be renewed, `is_due` tells."""
+def next_state(
+    filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs
+) -> tuple[NodeState, Int[Array, ""]]:
+    """Take in one observation; return the flags of this step too. Whether nodes have to be renewed, `is_due` tells."""
     is_refused = jnp.any(jnp.stack([jnp.any(jnp.isinf(leaf)) for leaf in jax.tree.leaves(y)]))
     y = jax.tree.map(lambda leaf: jnp.where(is_refused, jnp.nan, leaf), y)
     keep = lambda kept, leaf: kept.at[state.time].set(leaf, mode="drop")  # beyond the room: dropped
     kept = state.kept
-    return replace(
+    flags = jnp.where(is_refused, int(Outcome.OBSERVATION_NOT_FINITE), 0)
+    moved = replace(
         state,
         time=state.time + 1,
         nodes=observe(filter, state.nodes, y, inputs),
         kept=replace(kept, ys=jax.tree.map(keep, kept.ys, y), inputs=jax.tree.map(keep, kept.inputs, inputs)),
-        outcome=state.outcome | jnp.where(is_refused, int(Outcome.OBSERVATION_NOT_FINITE), 0),
+        outcome=state.outcome | flags,
     )
+    return moved, flags
 
 
-def is_due(state: NodeState) -> Bool[Array, ""]:
+def is_due(state: NodeState) -> Bool[Numbers, ""]:
     """Tell whether too few nodes are left where the posterior is."""
     return state.nodes.ess < state.trigger

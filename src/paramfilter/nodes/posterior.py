@@ -20,6 +20,7 @@ from paramfilter.nodes.replay import log_likelihood_at
 from paramfilter.nodes.state import NodeState
 from paramfilter.tracing import is_traced, numbers
 from paramfilter.types import KeyArray, Theta
+from paramfilter.weights import at_levels
 
 if TYPE_CHECKING:
     from paramfilter.nodes.filter import NodeFilter
@@ -82,9 +83,7 @@ class NodePosterior:
         num_draws = whole_number(num_draws, "num_draws", 1, "The call is posterior.sample(key, num_draws).")
         theta, weights = self._points
         xp = numbers(theta, weights, key)
-        cumulative = xp.cumsum(weights)
-        levels = (xp.arange(num_draws) + xp.asarray(jax.random.uniform(key))) / num_draws * cumulative[-1]
-        chosen = xp.clip(xp.searchsorted(cumulative, levels, side="right"), 0, len(cumulative) - 1)
+        chosen = at_levels(weights, (xp.arange(num_draws) + xp.asarray(jax.random.uniform(key))) / num_draws)
         return self._in_order({name: leaf[chosen] for name, leaf in theta.items()})
 
     def chains(self, key: KeyArray, num_draws: int) -> dict[str, Values]:
@@ -118,7 +117,7 @@ class NodePosterior:
 
 def _quantiles(values: Values, weights: Values, levels: Float[np.ndarray, "..."]) -> Values:
     """Return weighted quantiles over the first axis, for each component."""
-    xp = jnp if is_traced((values, weights)) else np
+    xp = numbers(values, weights)
     flat = values.reshape(len(values), -1)
     found = []
     for column in flat.T:

@@ -24,6 +24,7 @@ from jaxtyping import Float
 from paramfilter.parameters import Parameters
 from paramfilter.tracing import numbers
 from paramfilter.types import Numbers
+from paramfilter.weights import at_levels
 
 WIDE_SHARE, WIDTH = 0.05, 2.5
 PRIOR_SHARE = 0.03
@@ -86,7 +87,6 @@ class Mixture:
     around: Normal
     width: Float[Numbers, ""]
     prior: Normal
-    prior_share: Float[Numbers, ""]
 
     def at(self, e: Float[Numbers, "node param"], choice: Float[Numbers, "node 2"]) -> Float[Numbers, "node param"]:
         """Map standard normal values; uniform ones choose the law and the centre."""
@@ -94,7 +94,7 @@ class Mixture:
         centres = self.centres[xp.floor(choice[:, 1] * len(self.centres)).astype(int)]
         z = centres + self.width * (e @ self.around.scale.T)
         z = xp.where(choice[:, :1] < WIDE_SHARE, self.around.at(WIDTH * e), z)
-        return xp.where(choice[:, :1] >= 1 - self.prior_share, self.prior.at(e), z)
+        return xp.where(choice[:, :1] >= 1 - PRIOR_SHARE, self.prior.at(e), z)
 
     def log_density(self, z: Float[Numbers, "node param"]) -> Float[Numbers, " node"]:
         """Return the log density of the mixture."""
@@ -104,11 +104,11 @@ class Mixture:
         squares = lengths[:, None] + xp.sum(centres**2, axis=1) - 2 * points @ centres.T
         kernels = -0.5 * squares / self.width**2 - xp.log(len(centres) * self.width ** z.shape[1])
         parts = (
-            _log_sum(kernels.T) + xp.log(1 - WIDE_SHARE - self.prior_share * (1 - WIDE_SHARE)),
+            log_sum(kernels.T) + math.log(1 - WIDE_SHARE - PRIOR_SHARE),
             -0.5 * lengths / WIDTH**2 - z.shape[1] * math.log(WIDTH) + math.log(WIDE_SHARE),
-            self.prior.log_density(z) - self.around.log_constant + xp.log(self.prior_share),
+            self.prior.log_density(z) - self.around.log_constant + math.log(PRIOR_SHARE),
         )
-        return _log_sum(xp.stack(parts)) + self.around.log_constant
+        return log_sum(xp.stack(parts)) + self.around.log_constant
 
 
 def mixture_of(
@@ -116,16 +116,13 @@ def mixture_of(
 ) -> Mixture:
     """Return the mixture around weighted nodes."""
     xp = numbers(z, log_weights)
-    weights = xp.exp(log_weights - xp.max(log_weights))
-    weights = weights / xp.sum(weights)
+    weights = shares_of(log_weights)
     around = normal_of(z, weights)
     # Sorted along the longest axis, so that neighbours in the last coordinate of the cube are neighbours in space.
     order = xp.argsort(z @ xp.linalg.eigh(around.scale @ around.scale.T)[1][:, -1])
-    cumulative = xp.cumsum(weights[order])
-    levels = (xp.arange(NUM_CENTRES, dtype=z.dtype) + 0.5) / NUM_CENTRES * cumulative[-1]
-    chosen = xp.clip(xp.searchsorted(cumulative, levels), 0, len(z) - 1)
+    chosen = at_levels(weights[order], (xp.arange(NUM_CENTRES, dtype=z.dtype) + 0.5) / NUM_CENTRES)
     centres = z[order][chosen] if z.shape[1] < MANY_PARAMETERS else around.mean[None]
-    return Mixture(centres, around, width, prior, xp.asarray(PRIOR_SHARE, z.dtype))
+    return Mixture(centres, around, width, prior)
 
 
 def normal_of(z: Float[Numbers, "node param"], weights: Float[Numbers, " node"]) -> Normal:
@@ -137,7 +134,14 @@ def normal_of(z: Float[Numbers, "node param"], weights: Float[Numbers, " node"])
     return Normal(mean, xp.linalg.cholesky(covariance + ridge * xp.eye(len(mean), dtype=z.dtype)))
 
 
-def _log_sum(values: Float[Numbers, "part node"]) -> Float[Numbers, " node"]:
+def shares_of(log_weights: Float[Numbers, " node"]) -> Float[Numbers, " node"]:
+    """Return weights that sum to one."""
+    xp = numbers(log_weights)
+    weights = xp.exp(log_weights - xp.max(log_weights))
+    return weights / xp.sum(weights)
+
+
+def log_sum(values: Float[Numbers, "part node"]) -> Float[Numbers, " node"]:
     """Return log(sum(exp(values))) over the first axis."""
     xp = numbers(values)
     largest = xp.max(values, axis=0)

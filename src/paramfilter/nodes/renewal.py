@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from paramfilter.filters.state import StepInfo
-from paramfilter.nodes.advance import info_of, pit_of
-from paramfilter.nodes.loop import IMPOSSIBLE, fresh_nodes, is_due, next_state, total_and_size
-from paramfilter.nodes.proposals import Normal, mixture_of
-from paramfilter.nodes.replay import renew_by_replay, scattered
+from paramfilter.nodes.advance import observed_step
+from paramfilter.nodes.loop import IMPOSSIBLE, fresh_nodes, is_due, total_and_size
+from paramfilter.nodes.proposals import mixture_of
+from paramfilter.nodes.replay import node_points, renew_by_replay
 from paramfilter.nodes.state import Nodes, NodeState
 from paramfilter.nodes.surface import Surface, fit_surface
 from paramfilter.outcome import Outcome
@@ -34,31 +34,34 @@ LARGEST_EDGE = 0.08
 """Share of new nodes that may lie where the surface is not trusted, before it is flagged."""
 CORE = 25.0
 """Nats below the top within which nodes say what values a state may have."""
-HIGHEST = 1.0
-"""Nats above the best node that a surface may promise, besides three times its misfit."""
 
 
-def renew(filter: NodeFilter, state: NodeState) -> NodeState:
-    """Replace the nodes."""
+def renew(filter: NodeFilter, state: NodeState) -> tuple[NodeState, Int[Numbers, ""]]:
+    """Replace the nodes; return the flags that this raised too."""
+    by_replay, by_surface = (lambda s: renew_by_replay(filter, s)), (lambda s: renew_by_surface(filter, s))
+    if not is_traced(state):
+        state = on_host(state)
+    unflagged = replace(state, outcome=numbers(state).zeros_like(state.outcome))
     if is_traced(state):
-        by_replay, by_surface = (lambda s: renew_by_replay(filter, s)), (lambda s: renew_by_surface(filter, s))
-        return jax.lax.cond(state.time <= filter.num_kept, by_replay, by_surface, state)
-    state = on_host(state)
-    return renew_by_replay(filter, state) if state.time <= filter.num_kept else renew_by_surface(filter, state)
+        renewed = jax.lax.cond(state.time <= filter.num_kept, by_replay, by_surface, unflagged)
+    else:
+        renewed = by_replay(unflagged) if state.time <= filter.num_kept else by_surface(unflagged)
+    return replace(renewed, outcome=state.outcome | renewed.outcome), renewed.outcome
 
 
 def renewed_step(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs) -> tuple[NodeState, StepInfo]:
     """Take in one observation and renew the nodes if it is time, inside a trace."""
-    after = next_state(filter, state, y, inputs)
-    info = replace(info_of(filter, state, after, pit_of(filter, state, y, inputs)), resampled=is_due(after))
+    after, info = observed_step(filter, state, y, inputs)
     key, made_by = after.key, after.made_by
     plain = replace(after, key=jax.random.key_data(key))  # keys cannot be gathered by index
 
     def branch(plain):
         whole = replace(plain, key=jax.random.wrap_key_data(plain.key, impl=jax.random.key_impl(key)))
-        return replace(renew(filter, whole), key=plain.key)
+        renewed, flags = renew(filter, whole)
+        return replace(renewed, key=plain.key), flags
 
-    renewed = rarely(is_due(after), branch, plain, plain)
+    renewed, flags = rarely(is_due(after), branch, plain, (plain, jnp.zeros_like(info.outcome)))
+    info = replace(info, resampled=is_due(after), outcome=info.outcome | flags)
     return replace(renewed, key=key, made_by=made_by), info
 
 
@@ -70,8 +73,8 @@ def renew_by_surface(filter: NodeFilter, state: NodeState) -> NodeState:
     weights = xp.exp(old.log_weights - old.log_total)
     surface = fit_surface(old.z, old.log_likelihood, old.log_prior, weights)
     width = xp.asarray(filter.kernel_width, precision)
-    around = mixture_of(old.z, old.log_weights, width, Normal(surface.around.mean, 1.5 * surface.around.scale))
-    e, choice = filter.compiled(scattered, compiler_options=RUN_ONCE)(state.key, state.time, xp.ones((), xp.int32))
+    around = mixture_of(old.z, old.log_weights, width, surface.wide)
+    e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, xp.ones((), xp.int32))
     z = around.at(xp.asarray(e, precision), xp.asarray(choice, precision))
     terms = surface.features(z)
     is_inside = surface.is_inside(terms)
@@ -82,16 +85,14 @@ def renew_by_surface(filter: NodeFilter, state: NodeState) -> NodeState:
         *map(as_usual, (z, around.log_density(z), log_likelihood)),
         jax.tree.map(as_usual, x),
         state.nodes.offset,
-        as_usual(xp.max(old.log_prior + old.log_likelihood) + HIGHEST + 3 * surface.misfit),
+        as_usual(surface.highest),
     )
-    standard = surface.around.standard(old.z)
-    shift = xp.sum((weights * surface.left_out)[:, None] ** 2 * standard**2, axis=0)
     is_bad = (surface.misfit > LARGEST_MISFIT) | (xp.mean(~is_inside) > LARGEST_EDGE)
     return replace(
         state,
         nodes=nodes,
         trigger=as_usual(xp.minimum(SOON * filter.num_nodes, xp.asarray(nodes.ess) / 2)),
-        surface_error=as_usual(state.surface_error + shift),
+        surface_error=as_usual(state.surface_error + surface.squared_error(old.z, weights)),
         outcome=state.outcome | xp.where(is_bad, int(Outcome.SURFACE_INACCURATE), 0).astype(state.outcome.dtype),
     )
 

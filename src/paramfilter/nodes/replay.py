@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from paramfilter.nodes.lattice import normal_quantile, shifted
+from paramfilter.nodes.lattice import scattered
 from paramfilter.nodes.loop import fresh_nodes, observe
 from paramfilter.nodes.proposals import Mixture, mixture_of
 from paramfilter.nodes.state import Kept, Nodes, NodeState
@@ -143,7 +143,7 @@ def _next_round(filter: NodeFilter, state: NodeState, rounds: Rounds) -> Rounds:
     log_weights = pooled(rounds.log_base + powers[chosen] * rounds.log_likelihood)
     width = rounds.width if filter.has_kernels else xp.asarray(WIDTHS, rounds.z.dtype)[rounds.number % len(WIDTHS)]
     around = mixture_of(rounds.z.reshape(-1, rounds.z.shape[-1]), log_weights, width, filter.prior)
-    e, choice = filter.compiled(scattered, compiler_options=RUN_ONCE)(state.key, state.time, rounds.number + 1)
+    e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, rounds.number + 1)
     z = around.at(xp.asarray(e), xp.asarray(choice))
     nodes = as_known(filter.compiled(through)(z, around.log_density(z), state.kept, state.time))
     ess = xp.asarray(nodes.ess)
@@ -162,7 +162,7 @@ def _next_round(filter: NodeFilter, state: NodeState, rounds: Rounds) -> Rounds:
 
 def _from_prior(filter: NodeFilter, key: KeyArray, kept: Kept, time: Int[Numbers, ""]) -> Nodes:
     xp = numbers(key, kept, time)
-    e, _ = filter.compiled(scattered, compiler_options=RUN_ONCE)(key, time, xp.zeros((), xp.int32))
+    e, _ = filter.compiled(node_points, compiler_options=RUN_ONCE)(key, time, xp.zeros((), xp.int32))
     z = filter.prior.at(xp.asarray(e))
     return as_known(filter.compiled(through)(z, filter.prior.log_density(z), kept, time))
 
@@ -172,10 +172,9 @@ def as_known(nodes: Nodes) -> Nodes:
     return nodes if is_traced(nodes) else on_host(nodes)
 
 
-def scattered(filter: NodeFilter, key: KeyArray, time: Int[Numbers, ""], number: Int[Numbers, ""]) -> Any:
-    """Return a shifted lattice: standard normal values for theta's coordinates, and two uniform ones to choose by."""
-    u = shifted(jax.random.fold_in(jax.random.fold_in(key, time), number), filter.points)
-    return normal_quantile(u[:, :-2]), u[:, -2:]
+def node_points(filter: NodeFilter, key: KeyArray, time: Int[Numbers, ""], number: Int[Numbers, ""]) -> Any:
+    """Return a lattice of as many points as there are nodes."""
+    return scattered(key, time, number, filter.points)
 
 
 def through(
@@ -203,7 +202,7 @@ def another_round(
 ) -> tuple[Nodes, Mixture]:
     """Draw nodes around weighted ones, once, and take them through all data; outside of a trace."""
     around = mixture_of(z, log_weights, np.asarray(filter.kernel_width), filter.prior)
-    e, choice = filter.compiled(scattered, compiler_options=RUN_ONCE)(state.key, state.time, np.int32(number))
+    e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, np.int32(number))
     z = around.at(np.asarray(e, np.float64), np.asarray(choice, np.float64))
     precision = jnp.result_type(float)
     log_proposal = around.log_density(z).astype(precision)

@@ -35,6 +35,10 @@ CORE = 12.0
 """Nats below the top within which nodes say how far the surface can be trusted."""
 REACH = 3.0
 """Posterior sds that are one unit of the polynomial's variables."""
+WIDE = 1.5
+"""Posterior sds of the Gaussian that takes the prior's place where only a surface is known."""
+HIGHEST = 1.0
+"""Nats above the best node that a surface may promise, besides three times its misfit."""
 RIDGE = 1e-9
 LARGEST_LEVERAGE = 0.97
 """Quantile of the leverage over the core's nodes, beyond which a point is outside."""
@@ -53,6 +57,7 @@ class Surface:
         top: The log likelihood of the best node, which the polynomial is added to.
         misfit: Leave-one-out error in nats, rms over the posterior.
         left_out: Leave-one-out error at each node.
+        best: The log posterior of the best node.
     """
 
     around: Normal
@@ -62,6 +67,24 @@ class Surface:
     top: Float[Numbers, ""]
     misfit: Float[Numbers, ""]
     left_out: Float[Numbers, " node"]
+    best: Float[Numbers, ""]
+
+    @property
+    def wide(self) -> Normal:
+        """A Gaussian around the posterior that new points may come from, as far as the surface reaches."""
+        return Normal(self.around.mean, WIDE * self.around.scale)
+
+    @property
+    def highest(self) -> Float[Numbers, ""]:
+        """The log posterior above which the surface is not believed."""
+        return self.best + HIGHEST + 3 * self.misfit
+
+    def squared_error(
+        self, z: Float[Numbers, "node param"], weights: Float[Numbers, " node"]
+    ) -> Float[Numbers, " param"]:
+        """Return by how much the posterior mean may be off, squared, in posterior variances: by left-out errors."""
+        xp = numbers(self, z)
+        return xp.sum((weights * self.left_out)[:, None] ** 2 * self.around.standard(z) ** 2, axis=0)
 
     def features(self, z: Float[Numbers, "node param"]) -> Float[Numbers, "node coeff"]:
         """Return the monomials at points of theta."""
@@ -96,7 +119,7 @@ def fit_surface(
     ]
     best = xp.argmin(xp.stack([fit["misfit"] for fit in fits]))
     chosen: dict[str, Any] = {name: xp.stack([fit[name] for fit in fits])[best] for name in fits[0]}
-    return Surface(around=around, top=top, **chosen)
+    return Surface(around=around, top=top, best=xp.max(log_posterior), **chosen)
 
 
 def degrees(num_nodes: int, dimension: int) -> tuple[int, ...]:

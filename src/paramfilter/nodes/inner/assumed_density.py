@@ -1,12 +1,12 @@
-"""The assumed density filter: what is known of the state is held as a Gaussian, whatever the model.
+"""The assumed density filter: what is known of the state is held as a bent Gaussian (`bending`), whatever the model.
 
-    x_{t-1} ~ N(m, S)      from which points x_k with weights v_k are taken (a quadrature rule)
-    x_t                    is predicted to be N(m', S'), by the means and variances of the moves from x_k
-    x_t given y_t          is matched by a Gaussian again: mean and covariance of N(m', S') p(y_t | x_t), integrated by
-                           the rule on points around where this product is large
+    x_{t-1}                points x_k with weights v_k stand for it (a quadrature rule)
+    x_t                    its prediction is matched by a bent Gaussian: by the means and variances of moves from x_k
+    x_t given y_t          is matched again: moments of the prediction times p(y_t | x_t), integrated by the rule on
+                           points around where this product is large
 
-That place is found first: the best of the predicted points, then scoring steps (Fisher's information in place of the
-curvature, so that each step is uphill), then the moments at that place.
+That place is found first: from the predicted mean by scoring steps (Fisher's information in place of the curvature, so
+that each step is uphill), then by the moments at that place.
 
 If moves are Gaussian and the observation is linear and Gaussian (`Guided`), each x_k has an exact update, and only
 their mixture is matched: the prediction need not be Gaussian, which matters where the observation is precise.
@@ -26,7 +26,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jax.scipy.stats import norm
 from jaxtyping import Array, Float
 
 from paramfilter import distributions
@@ -37,8 +36,8 @@ from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
 from paramfilter.nodes.inner.bending import LEAST, MOST_DIMENSIONS, Shape, bend, log_bent_normal, shape_of, straight
 from paramfilter.nodes.inner.forecast import Bounds, bounds_of
-from paramfilter.nodes.inner.linear import absorb, look_of
-from paramfilter.nodes.inner.matrices import apply, cholesky, dot, product, product_transposed, solve_lower, solve_upper
+from paramfilter.nodes.inner.linear import absorb, forecast, linear_model, look_of
+from paramfilter.nodes.inner.matrices import apply, cholesky, product, product_transposed, solve_lower, solve_upper
 from paramfilter.nodes.inner.quadrature import fine_rule, normal_rule
 from paramfilter.polynomials.monomials import MonomialBasis
 from paramfilter.probe import probe, trial
@@ -267,18 +266,13 @@ class Guided(AssumedDensity):
         plain = AssumedDensity.bind(model, points_per_axis)
         if not _has_gaussian_moves(model):
             raise ModelError("Guided needs Gaussian moves; use AssumedDensity instead.")
-        linear = LinearModel(model, plain.points.shape[1], plain.to_state, "Guided", "use AssumedDensity instead.")
-        with jax.enable_x64(True):
-            inputs = [model.inputs_at(np.array(time)) for time in range(1 if model.example_inputs is None else 3)]
-            linear.refuse_nonlinear(model.example_inputs, inputs, parts=("observation",))
+        linear = linear_model(model, "Guided", "use AssumedDensity instead.", parts=("observation",))
         return cls(model, plain.to_state, plain.points, plain.point_weights, linear)
 
     def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Bounds:
         means, variances = self._moved(constants["theta"], x, inputs)
         look = jax.tree.map(lambda leaf: leaf[..., None, :], self._look(constants, inputs))
-        noise = look["R"] ** 2 if look["R"].ndim == 3 else jnp.stack([look["R"][i, i] for i in range(len(look["R"]))])
-        variance = jnp.stack([dot(row, apply(variances, row)) for row in look["H"]]) + noise
-        below = norm.cdf(distributions.ravel(y)[:, None, None], apply(look["H"], means) + look["d"], jnp.sqrt(variance))
+        below = forecast(means, variances, look, distributions.ravel(y))
         average = jnp.stack([jnp.sum(self._weights(x) * row, axis=0) for row in below])
         return average, average
 

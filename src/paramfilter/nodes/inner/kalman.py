@@ -12,9 +12,6 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.flatten_util import ravel_pytree
-from jax.scipy.stats import norm
 from jaxtyping import Array, Float
 
 from paramfilter import distributions
@@ -22,14 +19,11 @@ from paramfilter.kalman import LinearModel
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
 from paramfilter.nodes.inner.forecast import Bounds
-from paramfilter.nodes.inner.linear import absorb, look_of
-from paramfilter.nodes.inner.matrices import apply, dot, product, product_transposed
-from paramfilter.probe import probe
+from paramfilter.nodes.inner.linear import absorb, forecast, linear_model, look_of
+from paramfilter.nodes.inner.matrices import apply, product, product_transposed
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
 ASKER, OTHERWISE = "the Kalman filter", "pass inner=None, and the filter that suits the model is chosen."
-NUM_TRIED = 3
-"""Typical inputs at which a model is tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +35,7 @@ class Kalman(InnerFilter):
     @classmethod
     def bind(cls, model: StateSpaceModel) -> Kalman:
         """Fit a model, or raise `ModelError` saying where it bends."""
-        shapes = probe(model)
-        vector, to_state = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), shapes.x))
-        linear = LinearModel(model, vector.size, to_state, ASKER, OTHERWISE)
-        with jax.enable_x64(True):
-            inputs = [model.inputs_at(np.array(time)) for time in range(NUM_TRIED)]
-            linear.refuse_nonlinear(model.example_inputs, inputs[: 1 if model.example_inputs is None else NUM_TRIED])
-        return cls(model, linear)
+        return cls(model, linear_model(model, ASKER, OTHERWISE))
 
     @property
     def name(self) -> str:
@@ -91,9 +79,7 @@ class Kalman(InnerFilter):
 
     def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Bounds:
         at, mean, covariance = self._predicted(constants, x, inputs)
-        noise = at["R"] ** 2 if at["R"].ndim == 2 else jnp.stack([at["R"][i, i] for i in range(len(at["R"]))])
-        variance = jnp.stack([dot(row, apply(covariance, row)) for row in at["H"]]) + noise
-        below = norm.cdf(distributions.ravel(y)[:, None], apply(at["H"], mean) + at["d"], jnp.sqrt(variance))
+        below = forecast(mean, covariance, at, distributions.ravel(y))
         return below, below
 
     def moments(self, x: InnerState) -> tuple[State, State]:

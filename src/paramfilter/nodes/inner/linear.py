@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float
 
 from paramfilter.kalman import LinearModel
+from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.matrices import apply, cholesky, dot, product, product_transposed, solve_lower
+from paramfilter.probe import probe
 from paramfilter.types import Inputs, Theta
+
+NUM_TRIED = 3
+"""Typical inputs at which a model is tried."""
+
+
+def linear_model(
+    model: StateSpaceModel, asker: str, otherwise: str, parts: tuple[str, ...] = ("transition", "observation")
+) -> LinearModel:
+    """Read a model's laws as matrices, or raise `ModelError` saying which of these parts bends."""
+    vector, to_state = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), probe(model).x))
+    linear = LinearModel(model, vector.size, to_state, asker, otherwise)
+    with jax.enable_x64(True):
+        num_tried = 1 if model.example_inputs is None else NUM_TRIED
+        inputs = [model.inputs_at(np.array(time)) for time in range(num_tried)]
+        linear.refuse_nonlinear(model.example_inputs, inputs, parts)
+    return linear
 
 
 def look_of(linear: LinearModel, theta: Theta, inputs: Inputs) -> dict[str, Array]:
@@ -37,6 +59,15 @@ def absorb(mean: Any, covariance: Any, look: dict[str, Array], y: Float[Array, "
         mean += gain * residual
         covariance = _joseph(covariance, gain, row, deviation)
     return mean, covariance, log_density
+
+
+def forecast(mean: Any, covariance: Any, look: dict[str, Array], y: Float[Array, " obs"]) -> Any:
+    """Return P(Y < y) of each component, for N(mean, covariance) states; arrays may have axes as in `absorb`."""
+    noise, rows = look["R"], look["H"]
+    variances = noise**2 if noise.ndim < rows.ndim else jnp.stack([noise[i, i] for i in range(len(noise))])
+    variances = variances + jnp.stack([dot(row, apply(covariance, row)) for row in rows])
+    along = y.reshape(-1, *[1] * (mean.ndim - 1))
+    return norm.cdf(along, apply(rows, mean) + look["d"], jnp.sqrt(variances))
 
 
 def _independent(look: dict[str, Array], y: Any, are_seen: Bool[Array, " obs"], num_axes: int) -> tuple[Any, ...]:
