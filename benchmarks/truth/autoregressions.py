@@ -63,13 +63,14 @@ def ar1(
     name: str,
     stream: int,
     num_steps: int,
+    phi: float = 0.8,
     q: float = 1.0,
     r: float = 1.0,
     missing: float = 0.0,
     outlier: float = 0.0,
 ) -> Problem:
     """Make one problem of the family."""
-    truth = AR1_TRUTH | {"q": q, "r": r}
+    truth = {"phi": phi, "q": q, "r": r}
     return Problem(
         name,
         AR1_PRIOR,

@@ -4,7 +4,7 @@ The second have names such as `contest/tracking`; their data and references are 
 them are recorded series of the package `particles`, which `benchmarks.environments` installs with uv.
 
 >>> len(CASES), CASES["contest/tracking"].seeds
-(28, (0, 1, 2))
+(39, (0, 1, 2))
 """
 
 from __future__ import annotations

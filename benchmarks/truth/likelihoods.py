@@ -91,6 +91,48 @@ def kalman(
     return total
 
 
+def kalman_of_theta(
+    transition: np.ndarray,
+    drift: np.ndarray,
+    process_sds: np.ndarray,
+    observed: np.ndarray,
+    offset: np.ndarray,
+    noise_sd: np.ndarray,
+    initial_mean: np.ndarray,
+    initial_sds: np.ndarray,
+    ys: np.ndarray,
+) -> np.ndarray:
+    """Return log p(y) of x' = F x + d + N(0, diag(q^2)), y = H x + c + N(0, r^2 I), where theta may be in all of them.
+
+    Args:
+        transition: F, (state, state, theta).
+        drift: d, (state, theta).
+        process_sds: q, (state, theta).
+        observed: H, (obs, state, theta).
+        offset: c, (obs, theta).
+        noise_sd: r, (theta,).
+        initial_mean: Of x_0, (state, theta).
+        initial_sds: Of x_0, whose numbers are independent, (state, theta).
+        ys: (time, obs), without missing values. The numbers of y_t are taken one after the other.
+    """
+    diagonal = np.arange(len(transition))
+    mean, covariance, total = initial_mean, np.zeros_like(transition), np.zeros_like(noise_sd)
+    covariance[diagonal, diagonal] = initial_sds**2
+    for y in ys:
+        mean = np.einsum("ijn,jn->in", transition, mean) + drift
+        half = np.einsum("ijn,jkn->ikn", transition, covariance)
+        covariance = np.einsum("ikn,lkn->iln", half, transition)
+        covariance[diagonal, diagonal] += process_sds**2
+        for number, row, constant in zip(y, observed, offset, strict=True):
+            cross = np.einsum("ijn,jn->in", covariance, row)
+            spread = np.sum(row * cross, axis=0) + noise_sd**2
+            surprise = number - constant - np.sum(row * mean, axis=0)
+            total = total - 0.5 * (LOG_TWO_PI + np.log(spread) + surprise**2 / spread)
+            mean = mean + cross * (surprise / spread)
+            covariance = covariance - cross[:, None] * (cross / spread)
+    return total
+
+
 def grid_ar1(
     phi: np.ndarray,
     sigma: np.ndarray,

@@ -64,10 +64,10 @@ SIN_PRIOR = JointPrior({"theta": normal(0.0, 0.2)})
 SIN_NOISE = 0.1
 
 
-def sin_model() -> pf.StateSpaceModel:
-    """Make the model of `pf.models.sin` with its default prior."""
+def sin_model(prior: JointPrior = SIN_PRIOR) -> pf.StateSpaceModel:
+    """Make the model of `pf.models.sin`, with its default prior unless another is given."""
     return pf.StateSpaceModel(
-        prior=SIN_PRIOR.numpyro,
+        prior=prior.numpyro,
         initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
         transition=lambda theta, x, inputs: dist.Normal(jnp.sin(theta["theta"] * x), 1.0),
         observation=lambda theta, x, inputs: dist.Normal(x, SIN_NOISE),

@@ -24,6 +24,8 @@ class Effort:
         fineness: Of the grids of the adaptive stages; the final stage has fineness 1.
         least_ess: The effective sample size that a reference must have.
         most_error: The largest standard error of a mean, in posterior sds.
+        share_of_prior: The share of the final points that is drawn from the prior. It finds small lobes far from all
+            others, which the adaptive stages lose; it is of use where there are few parameters.
     """
 
     num_adapt: int = 2048
@@ -32,6 +34,7 @@ class Effort:
     fineness: float = 1.0
     least_ess: float = 1000.0
     most_error: float = 0.02
+    share_of_prior: float = 0.0
 
 
 LONG = Effort(num_adapt=1024, num_final=8192)

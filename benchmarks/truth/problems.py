@@ -16,6 +16,17 @@ mistake of the library cannot be in both. Data come from NumPy as well: seeds 0 
 | sv | mu, phi, sigma | mu and phi depend on each other as phi nears 1 |
 | sin | theta | nonlinear transition, theta is 3.5 prior sds out |
 | lotka_volterra | four rates, sigma | nonlinear transition of two numbers |
+| funnel | s, mu | the width of mu depends on s: 30 observations |
+| ridge | a, b, q | the data know a b alone: a long curved ridge |
+| bimodal | a, phi, r | a and -a fit almost equally well |
+| bimodal_label | phi_1, phi_2, r | phi_1 and phi_2 may change places |
+| bimodal_sin | theta | several values of theta explain 12 observations |
+| eight | eight | many parameters, state of 3 numbers, two series |
+| misspecified | phi, q, r | the data are a random walk with jumps, and noise with heavy tails |
+| two_outliers | phi, q, r | two outliers of 15 sds of y, with opposite signs |
+| near_unit_root | phi, q, r | phi is 0.999, and q is 3 prior sds out |
+| flat | phi, q, r | 15 observations: the posterior is almost the prior |
+| counts_overdispersed | mu, phi, sigma | counts with more variance than Poisson |
 
 >>> problem = PROBLEMS["ar1_missing_300"]
 >>> ys = problem.data(0)
@@ -28,6 +39,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.truth.autoregressions import COUNTS, STUDENT_T, SV, ar1
+from benchmarks.truth.hard_problems import HARD
 from benchmarks.truth.other_models import LOTKA_VOLTERRA, SIN, STRUCTURAL
 
 PROBLEMS = {
@@ -50,5 +62,6 @@ PROBLEMS = {
         STUDENT_T,
         STRUCTURAL,
         LOTKA_VOLTERRA,
+        *HARD,
     )
 }

@@ -92,6 +92,7 @@ def node_filter(
     *,
     inner: type[InnerFilter] | None = None,
     num_kept: int = NUM_KEPT,
+    outliers: SkipOutliers | None = None,
 ) -> NodeFilter:
     """Make the node filter: values of theta, each with a filter for the state given theta, renewed when they are few.
 
@@ -104,12 +105,13 @@ def node_filter(
         inner: `nodes.Kalman`, `nodes.FiniteState`, `nodes.Guided` or `nodes.AssumedDensity`; None chooses.
         num_kept: Observations that are kept, so that new nodes can be taken through them. After them nodes are renewed
             without looking back, which is less robust.
+        outliers: What to do with observations far outside the forecasts; None takes them at their word.
     """
     require_kind(model, StateSpaceModel, "model", "The model comes first, then the number of nodes.")
     with waiting("inspecting the model"):
         choice = choose_inner(model) if inner is None else Choice(inner.bind(model), "as asked")
     size = usual_nodes(model, choice.inner) if num_nodes is None else num_nodes
-    return NodeFilter(model, size, choice.inner, num_kept)
+    return NodeFilter(model, size, choice.inner, num_kept, outliers)
 
 
 def sir_filter(

@@ -9,6 +9,7 @@ import pytest
 import paramfilter as pf
 from paramfilter.beliefs import Conjugate, PointMass
 from paramfilter.filters.health import NUM_FORECASTS
+from paramfilter.filters.outliers import mean_and_spread
 from paramfilter.outcome import Outcome
 from paramfilter.proposals import LookAhead
 
@@ -91,7 +92,9 @@ def filters():
 
 def test_far_is_far_from_the_forecasts():
     forecasts = 1000.0 + jnp.linspace(-1, 1, NUM_FORECASTS)[:, None] * jnp.ones(2)
-    kept, counts = pf.SkipOutliers().screen(jnp.array([1001.0, 0.0]), forecasts, jnp.zeros(2, jnp.int32))
+    kept, counts = pf.SkipOutliers().screen(
+        jnp.array([1001.0, 0.0]), *mean_and_spread(forecasts), jnp.zeros(2, jnp.int32)
+    )
     assert float(kept[0]) == 1001.0 and np.isnan(kept[1]) and counts.tolist() == [0, 1]
 
 
@@ -123,7 +126,9 @@ class TestOutliers:
 
     def test_forecasts_that_are_all_alike_do_not_make_a_count_of_one_an_outlier(self):
         kept, counts = pf.SkipOutliers().screen(
-            jnp.array([1.0, 9.0]), jnp.zeros((NUM_FORECASTS, 2), jnp.int32), jnp.zeros(2, jnp.int32)
+            jnp.array([1.0, 9.0]),
+            *mean_and_spread(jnp.zeros((NUM_FORECASTS, 2), jnp.int32)),
+            jnp.zeros(2, jnp.int32),
         )
         assert float(kept[0]) == 1.0 and np.isnan(kept[1]) and counts.tolist() == [0, 1]
 
@@ -131,7 +136,7 @@ class TestOutliers:
         forecasts, policy = jnp.linspace(-1, 1, NUM_FORECASTS), pf.SkipOutliers(in_a_row=2)
         count = jnp.int32(0)
         for y, is_kept in [(50.0, False), (jnp.nan, False), (50.0, False), (50.0, True), (50.0, False)]:
-            kept, count = policy.screen(jnp.array(y), forecasts, count)
+            kept, count = policy.screen(jnp.array(y), *mean_and_spread(forecasts), count)
             assert bool(jnp.isfinite(kept)) == is_kept
 
     def test_a_policy_without_sense_is_refused(self):

@@ -11,6 +11,7 @@ import pytest
 import paramfilter as pf
 from paramfilter.errors import ModelError
 from paramfilter.nodes import AssumedDensity, FiniteState, Guided, Kalman, choose_inner
+from paramfilter.nodes.inner.moving_grid import MovingGrid, finer_than
 from paramfilter.nodes.inner.quadrature import normal_rule
 
 
@@ -155,7 +156,8 @@ BENT = {
 
 
 @pytest.mark.parametrize("name", BENT)
-def test_assumed_density_follows_skewed_laws_to_a_hundredth_of_a_nat(name):
+@pytest.mark.parametrize(("kind", "tolerance"), [(AssumedDensity, 0.01), (MovingGrid, 5e-5)])
+def test_skewed_laws_are_followed(name, kind, tolerance):
     observation, log_look, ys = BENT[name]
     model = pf.StateSpaceModel(
         prior={"phi": dist.Uniform(-1.0, 1.0)},
@@ -164,9 +166,9 @@ def test_assumed_density_follows_skewed_laws_to_a_hundredth_of_a_nat(name):
         observation=observation,
     )
     phis = np.array([0.5, 0.95])
-    found, _ = log_likelihoods(AssumedDensity.bind(model), {"phi": jnp.asarray(phis, jnp.float32)}, ys)
+    found, _ = log_likelihoods(kind.bind(model), {"phi": jnp.asarray(phis, jnp.float32)}, ys)
     exact = [on_a_grid(lambda grid, phi=phi: phi * grid, 0.4, log_look, ys) for phi in phis]
-    np.testing.assert_allclose(found, exact, atol=0.01)
+    np.testing.assert_allclose(found, exact, atol=tolerance)
 
 
 def test_guided_moves_are_exact_where_the_observation_is_precise():
@@ -219,7 +221,7 @@ def test_a_model_that_bends_is_refused_by_the_kalman_filter():
 
 
 def first_forecast(inner, thetas, y):
-    """Return P(Y < y) and P(Y <= y) of the first observation at each node."""
+    """Return the forecast of the first observation at each node."""
     return inner.forecast(inner.prepare(thetas), inner.init(thetas, None), jnp.asarray(y), None)
 
 
@@ -233,9 +235,11 @@ def test_forecasts_say_where_an_observation_lies():
     sd = np.sqrt(np.asarray(phis) ** 2 * float(law.scale) ** 2 + q**2 + r**2)
     exact = dist.Normal(np.asarray(phis) * float(law.loc), sd).cdf(0.7)
     for kind in (Kalman, Guided, AssumedDensity):
-        lower, upper = first_forecast(kind.bind(linear), {"phi": phis}, 0.7)
-        np.testing.assert_allclose(lower[0], exact, atol=2e-3)
-        np.testing.assert_allclose(upper[0], exact, atol=2e-3)
+        found = first_forecast(kind.bind(linear), {"phi": phis}, 0.7)
+        np.testing.assert_allclose(found.lower[0], exact, atol=2e-3)
+        np.testing.assert_allclose(found.upper[0], exact, atol=2e-3)
+        np.testing.assert_allclose(found.mean[0], np.asarray(phis) * float(law.loc), atol=1e-3)
+        np.testing.assert_allclose(np.sqrt(found.variance[0]), sd, rtol=1e-3)
 
 
 def test_a_forecast_of_counts_has_atoms():
@@ -247,9 +251,10 @@ def test_a_forecast_of_counts_has_atoms():
             observation=lambda theta, x, inputs: dist.Poisson(jnp.exp(theta["level"] + x)),
         )
     )
-    lower, upper = first_forecast(inner, {"level": jnp.zeros(1)}, 2.0)
+    found = first_forecast(inner, {"level": jnp.zeros(1)}, 2.0)
+    np.testing.assert_allclose([found.mean[0, 0], found.variance[0, 0]], [1.0, 1.0], atol=1e-3)
     np.testing.assert_allclose(
-        [lower[0, 0], upper[0, 0]], np.cumsum([np.exp(-1), np.exp(-1), np.exp(-1) / 2])[1:], atol=1e-3
+        [found.lower[0, 0], found.upper[0, 0]], np.cumsum([np.exp(-1), np.exp(-1), np.exp(-1) / 2])[1:], atol=1e-3
     )
 
 
@@ -266,3 +271,26 @@ def test_moves_that_are_not_gaussian_are_not_guided():
         observation=lambda theta, x, inputs: dist.Normal(x, 1.0),
     )
     assert type(choose_inner(model).inner) is AssumedDensity
+
+
+def test_a_moving_grid_knows_a_state_of_two_numbers():
+    """Where the model is linear, the Kalman filter has the answer."""
+    model = pf.StateSpaceModel(
+        prior={"phi": dist.Uniform(-1.0, 1.0)},
+        initial=lambda theta, inputs: dist.Normal(jnp.zeros(2), 1.0).to_event(1),
+        transition=lambda theta, x, inputs: dist.Normal(
+            jnp.stack([theta["phi"] * x[0], 0.5 * x[0] + 0.3 * x[1]]), jnp.array([0.5, 0.4])
+        ).to_event(1),
+        observation=lambda theta, x, inputs: dist.Normal(x[0] - x[1], 0.5),
+    )
+    ys, phis = np.array([0.3, -1.5, np.nan, 2.0, -0.2]), {"phi": jnp.array([0.5, 0.9])}
+    exact, known = log_likelihoods(Kalman.bind(model), phis, ys)
+    found, last = log_likelihoods(MovingGrid.bind(model), phis, ys)
+    np.testing.assert_allclose(found, exact, atol=1e-3)
+    for own, other in zip(MovingGrid.bind(model).moments(last), Kalman.bind(model).moments(known), strict=True):
+        np.testing.assert_allclose(own, other, atol=3e-3)
+
+
+def test_what_is_exact_has_nothing_finer():
+    assert finer_than(Kalman.bind(pf.models.linear_gaussian())) is None
+    assert isinstance(finer_than(Guided.bind(pf.models.sin())), MovingGrid)

@@ -1,5 +1,7 @@
 """The node filter keeps the contract of every filter, and its posterior is the exact one."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ from compilations import compilations
 
 import paramfilter as pf
 from paramfilter.errors import DataError, ModelError
+from paramfilter.nodes import AssumedDensity
 
 MODEL = pf.StateSpaceModel(
     prior={"phi": dist.Uniform(-1.0, 1.0), "q": dist.LogNormal(0.0, 1.0)},
@@ -196,3 +199,61 @@ def test_ranks_are_even_for_the_right_model_and_uneven_for_a_wrong_one(after):
     assert abs(np.mean(ranks) - 0.5) < 5 / np.sqrt(12 * len(ranks))  # five standard errors
     state, history = pf.run(FILTER, FILTER.init(jax.random.key(1)), YS + 30.0)  # the model's level is 0
     assert "W05" in {finding.code.code for finding in pf.diagnose(state, history).findings}
+
+
+def test_a_slip_is_as_good_as_missing(after):
+    careful = pf.node_filter(MODEL, 256, num_kept=128, outliers=pf.SkipOutliers())
+    slipped = YS.copy()
+    slipped[[50, 90]] = 1000.0, np.inf
+    missing = np.where(np.isin(np.arange(len(YS)), [50, 90]), np.nan, YS)
+    state, history = pf.run(careful, careful.init(jax.random.key(1)), slipped)
+    plainly, _ = pf.run(FILTER, FILTER.init(jax.random.key(1)), missing)
+    assert_same(state.nodes, plainly.nodes)
+    raised = {int(time): pf.Outcome(int(history.info.outcome[time])) for time in np.flatnonzero(history.info.outcome)}
+    assert raised == {50: pf.Outcome.OUTLIER_SKIPPED, 90: pf.Outcome.OBSERVATION_NOT_FINITE}
+    assert history.info.pit[50] == 1.0
+    codes = [finding.code.code for finding in pf.diagnose(state, history).findings]
+    assert "W12" in codes
+
+
+def test_a_thin_bent_posterior_is_covered_to_its_ends():
+    """A single outlier leaves a posterior like an L, whose arms are 0.04 wide: q or r may explain it."""
+    model = pf.StateSpaceModel(
+        prior={"q": dist.LogNormal(0.0, 1.0), "r": dist.LogNormal(0.0, 1.0)},
+        initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
+        transition=lambda theta, x, inputs: dist.Normal(0.1 * x, theta["q"]),
+        observation=lambda theta, x, inputs: dist.Normal(x, theta["r"]),
+        name="two scales",
+    )
+    ys = np.array(pf.simulate(jax.random.key(3), model, {"q": 1.0, "r": 1.0}, 120)[1])
+    ys[60] = 60.0
+    filter = pf.node_filter(model, 512, num_kept=128)
+    exact = pf.references.kalman_grid(model, ys)
+    for seed in range(3):
+        state, _ = pf.run(filter, filter.init(jax.random.key(seed)), ys)
+        posterior = filter.posterior(state)
+        for name in ("q", "r"):
+            off = (posterior.mean()[name] - float(exact.mean()[name])) / float(exact.sd()[name])
+            assert abs(off) < 0.15
+            assert posterior.sd()[name] == pytest.approx(float(exact.sd()[name]), rel=0.1)
+
+
+def test_the_error_of_an_inner_filter_is_told():
+    """With three points the posterior is off, and the estimate says by how much."""
+    model = pf.StateSpaceModel(
+        prior={"sigma": dist.LogNormal(-1.0, 1.0)},
+        initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
+        transition=lambda theta, x, inputs: dist.Normal(0.9 * x, theta["sigma"]),
+        observation=lambda theta, x, inputs: dist.Normal(0.0, jnp.exp(x)),
+        name="volatility",
+    )
+    ys = np.array(pf.simulate(jax.random.key(0), model, {"sigma": 0.6}, 250)[1])
+    fine, coarse = pf.node_filter(model, 128, num_kept=256), pf.node_filter(model, 128, num_kept=256)
+    coarse = replace(coarse, inner=AssumedDensity.bind(model, points_per_axis=3))
+    states = [pf.run(one, one.init(jax.random.key(1)), ys)[0] for one in (fine, coarse)]
+    right, rough = (one.posterior(state) for one, state in zip((fine, coarse), states, strict=True))
+    moved = abs(float(rough.mean()["sigma"] - right.mean()["sigma"]) / float(right.sd()["sigma"]))
+    assert right.shift_by_inner[0] < 0.01
+    assert rough.shift_by_inner[0] == pytest.approx(moved, rel=0.35), "to first order"
+    assert moved > 0.1, "or there is nothing to tell"
+    assert rough.error()["sigma"] >= rough.shift_by_inner[0]

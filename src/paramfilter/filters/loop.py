@@ -33,6 +33,7 @@ from paramfilter.compensated import CompensatedSum
 from paramfilter.filters.backward import few_survive, is_time_to_mix, other_ancestors, several_ancestors
 from paramfilter.filters.health import Lineage, forecast, predictive_rank
 from paramfilter.filters.islands import disagreement, island_moments, members, normalise_within, resample_within
+from paramfilter.filters.outliers import has_grown, mean_and_spread
 from paramfilter.filters.posterior import approximation_error
 from paramfilter.filters.state import FilterState, StepInfo
 from paramfilter.gaussian import known_gaussian
@@ -118,7 +119,7 @@ def next_state(
     forecasts = forecast(key_forecast, filter.model, state.x, state.z, state.log_weights, inputs)
     given, skipped = y, state.skipped
     if filter.outliers is not None:
-        y, skipped = filter.outliers.screen(given, forecasts, state.skipped)
+        y, skipped = filter.outliers.screen(given, *mean_and_spread(forecasts), state.skipped)
 
     if filter.bound_proposal.looks_ahead:
         none_is_fresh = jnp.zeros(filter.num_particles, bool)
@@ -178,7 +179,7 @@ def next_state(
         | jnp.where(num_nan > 0, Outcome.MODEL_RETURNED_NAN, Outcome.OK)
         | jnp.where(error <= ERROR_LIMIT, Outcome.OK, Outcome.BELIEF_INACCURATE)  # also if it is no number
         | jnp.where(jnp.any(is_usable & ~fits), Outcome.STATISTIC_OVERFLOW, Outcome.OK)
-        | jnp.where(_has_grown(skipped, state.skipped), Outcome.OUTLIER_SKIPPED, Outcome.OK)
+        | jnp.where(has_grown(skipped, state.skipped), Outcome.OUTLIER_SKIPPED, Outcome.OK)
         | jax.lax.reduce(intentions.outcome, jnp.int32(Outcome.OK), jax.lax.bitwise_or, (0,)),
     ).astype(jnp.int32)
 
@@ -337,11 +338,6 @@ def _all_finite(tree: Any) -> Bool[Array, ""]:
 
 def _holds_infinity(y: Observation) -> Bool[Array, ""]:
     return functools.reduce(jnp.logical_or, [jnp.any(jnp.isinf(leaf)) for leaf in jax.tree.leaves(y)], jnp.bool_(False))
-
-
-def _has_grown(counts: PyTree, before: PyTree) -> Bool[Array, ""]:
-    pairs = zip(jax.tree.leaves(counts), jax.tree.leaves(before), strict=True)
-    return functools.reduce(jnp.logical_or, [jnp.any(new > old) for new, old in pairs], jnp.bool_(False))
 
 
 def keep_where(mask: Bool[Array, " particle"], new: Any, old: Any) -> Any:

@@ -7,6 +7,7 @@ paths. The evidence then leaves them out as well: it no longer compares models, 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
+from paramfilter.arguments import require_kind
 from paramfilter.errors import DataError
 from paramfilter.types import Observation
 
@@ -37,9 +39,18 @@ class SkipOutliers:
                 f"SkipOutliers needs a positive distance and at least one in a row, got {self}; try SkipOutliers()."
             )
 
-    def screen(self, y: Observation, forecasts: Observation, skipped: PyTree) -> tuple[Observation, PyTree]:
-        """Return y with outliers as NaN, and how many of each component have been skipped in a row."""
-        is_outlier = jax.tree.map(self._is_outlier, y, forecasts, skipped)
+    def screen(
+        self, y: Observation, mean: Observation, spread: Observation, skipped: PyTree
+    ) -> tuple[Observation, PyTree]:
+        """Return y with outliers as NaN, and how many of each component have been skipped in a row.
+
+        Args:
+            y: The observation.
+            mean: Of its forecasts.
+            spread: Their standard deviation.
+            skipped: How many have been skipped in a row so far.
+        """
+        is_outlier = jax.tree.map(self._is_outlier, y, mean, spread, skipped)
         kept = jax.tree.map(lambda leaf, out: jnp.where(out, jnp.nan, leaf), y, is_outlier)
         # What is missing says nothing about a level that may have shifted.
         counts = jax.tree.map(
@@ -50,10 +61,31 @@ class SkipOutliers:
         )
         return kept, counts
 
-    def _is_outlier(self, seen: Any, foretold: Any, count: Any) -> Bool[Array, "..."]:
-        # Counts that are all alike have no spread, and yet the next one may differ by one.
-        least = 1.0 if not jnp.issubdtype(foretold.dtype, jnp.floating) else 0.0
-        foretold = foretold.astype(seen.dtype)
-        spread = jnp.std(foretold, axis=0) + least
-        is_far = jnp.abs(seen - jnp.mean(foretold, axis=0)) > self.beyond * spread
+    def _is_outlier(self, seen: Any, mean: Any, spread: Any, count: Any) -> Bool[Array, "..."]:
+        is_far = (jnp.abs(seen - mean) > self.beyond * spread) & jnp.isfinite(seen)
         return is_far & (count < self.in_a_row)
+
+
+def require_outliers(outliers: Any) -> None:
+    """Refuse what is neither None nor a `SkipOutliers`."""
+    if outliers is not None:
+        require_kind(outliers, SkipOutliers, "outliers", "Pass outliers=SkipOutliers(), or None.")
+
+
+def mean_and_spread(forecasts: Observation) -> tuple[Observation, Observation]:
+    """Return mean and standard deviation of forecasts, which have a leading axis of draws."""
+    numbers = jax.tree.map(lambda leaf: leaf.astype(jnp.result_type(float)), forecasts)
+    spread = jax.tree.map(lambda leaf: jnp.std(leaf, axis=0), numbers)
+    return jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), numbers), widened(spread, forecasts)
+
+
+def widened(spread: Observation, like: PyTree) -> Observation:
+    """Add one to the spread of whole numbers: counts may be all alike, and yet the next one may differ by one."""
+    is_whole = lambda leaf: not jnp.issubdtype(leaf.dtype, jnp.floating)
+    return jax.tree.map(lambda sd, leaf: sd + is_whole(leaf), spread, like)
+
+
+def has_grown(counts: PyTree, before: PyTree) -> Bool[Array, ""]:
+    """Tell whether some component was skipped."""
+    pairs = zip(jax.tree.leaves(counts), jax.tree.leaves(before), strict=True)
+    return functools.reduce(jnp.logical_or, [jnp.any(new > old) for new, old in pairs], jnp.bool_(False))

@@ -17,7 +17,7 @@ from paramfilter.filters.advance import History, advance, summarise, window_of
 from paramfilter.filters.base import Filter
 from paramfilter.filters.fingerprint import fingerprint
 from paramfilter.filters.loop import first_state, next_state
-from paramfilter.filters.outliers import SkipOutliers
+from paramfilter.filters.outliers import SkipOutliers, require_outliers
 from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments
 from paramfilter.filters.state import FilterState, StepInfo
 from paramfilter.model import StateSpaceModel, as_inputs
@@ -66,8 +66,7 @@ class ParticleFilter(Filter):
         object.__setattr__(self, "num_particles", require_model_and_size(self.model, self.num_particles))
         for name, kind, example in PARTS:
             require_kind(getattr(self, name), kind, name, f"Pass a part, such as {name}={example}, brackets and all.")
-        if self.outliers is not None:
-            require_kind(self.outliers, SkipOutliers, "outliers", "Pass outliers=SkipOutliers(), or None.")
+        require_outliers(self.outliers)
         if not isinstance(self.num_islands, int) or not 1 <= self.num_islands <= self.num_particles // 2:
             raise ModelError(
                 f"num_islands must be a whole number that leaves at least two particles to each island, got "

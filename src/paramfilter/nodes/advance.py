@@ -6,6 +6,7 @@ stopped. Inside a trace there is no such caller, and `renewed_step` does both.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import jax
@@ -16,18 +17,20 @@ from jaxtyping import Array, Float, Int, PyTree
 from paramfilter import distributions
 from paramfilter.beliefs import Moments
 from paramfilter.filters.advance import WINDOW, History, Maker, Summary
+from paramfilter.filters.outliers import has_grown, widened
 from paramfilter.filters.state import StepInfo
+from paramfilter.nodes.inner.forecast import Forecast
 from paramfilter.nodes.loop import is_due, next_state
 from paramfilter.nodes.state import Nodes, NodeState
+from paramfilter.outcome import Outcome
 from paramfilter.types import Inputs, Observation
-from paramfilter.weights import at_levels
 
 if TYPE_CHECKING:
     from paramfilter.nodes.filter import NodeFilter
 
 
-NUM_FORECASTING = 32
-"""Nodes, chosen by weight, that say where an observation lies in its forecast."""
+NUM_FORECASTING = 64
+"""Nodes, every so manyth, that say where an observation lies in its forecast: they are a lattice, too."""
 GOLDEN = 2_654_435_769
 """2^32 over the golden ratio: its multiples modulo 2^32 fill the range evenly, however many there are."""
 
@@ -58,31 +61,43 @@ def advance(
     return state, records, index
 
 
-def pit_of(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs) -> Observation:
+def forecast_of(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs) -> Forecast:
+    """Return the forecast of y, whose components are in one row, before it is taken in."""
+    nodes = state.nodes
+    every = slice(None, None, max(1, filter.num_nodes // NUM_FORECASTING))
+    weights = jax.nn.softmax(nodes.log_weights[every])
+    constants, x = jax.tree.map(lambda leaf: leaf[..., every], (nodes.constants, nodes.x))
+    return filter.inner.forecast(constants, x, y, inputs).averaged(weights)
+
+
+def pit_of(forecast: Forecast, time: Int[Array, ""], y: Observation) -> Float[Array, " obs"]:
     """Return where each component of y lies in its forecast, between 0 and 1; NaN if missing or not known.
 
     Where a law has atoms, the place within an atom is that of the time in a sequence that fills the unit interval.
     """
-    nodes = state.nodes
-    weights = jnp.exp(nodes.log_weights - nodes.log_total)
-    chosen = at_levels(weights, (jnp.arange(NUM_FORECASTING, dtype=weights.dtype) + 0.5) / NUM_FORECASTING)
-    theta = jax.tree.map(lambda leaf: leaf[chosen], nodes.theta)
-    x = jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=-1), nodes.x)
-    lower, upper = filter.inner.forecast(filter.inner.prepare(theta), x, y, inputs)
-    within = (state.time.astype(jnp.uint32) * np.uint32(GOLDEN)).astype(weights.dtype) / 2.0**32
-    place = jnp.mean(lower + within * (upper - lower), axis=1)
-    ranks = jnp.where(jnp.isnan(distributions.ravel(y)), jnp.nan, jnp.clip(place, 0.0, 1.0))
+    within = (time.astype(jnp.uint32) * np.uint32(GOLDEN)).astype(forecast.lower.dtype) / 2.0**32
+    place = forecast.lower + within * (forecast.upper - forecast.lower)
+    return jnp.where(jnp.isnan(distributions.ravel(y)), jnp.nan, jnp.clip(place, 0.0, 1.0))
+
+
+def like(y: Observation, values: Float[Array, " obs"]) -> Observation:
+    """Give a row of numbers the form of an observation."""
     leaves, structure = jax.tree.flatten(y)
     ends = np.cumsum([np.size(leaf) for leaf in leaves])
-    parts = jnp.split(ranks, ends[:-1])
-    return jax.tree.unflatten(
-        structure, [part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
-    )
+    parts = zip(jnp.split(values, ends[:-1]), leaves, strict=True)
+    return structure.unflatten([part.reshape(np.shape(leaf)) for part, leaf in parts])
 
 
 def observed_step(filter: NodeFilter, before: NodeState, y: Observation, inputs: Inputs) -> tuple[NodeState, StepInfo]:
     """Take in one observation, without renewing nodes, and say what happened."""
-    after, flags = next_state(filter, before, y, inputs)
+    forecast = forecast_of(filter, before, y, inputs)
+    taken, skipped, flags = y, before.skipped, jnp.int32(0)
+    if filter.outliers is not None:
+        mean, sd = like(y, forecast.mean), like(y, jnp.sqrt(forecast.variance))
+        taken, skipped = filter.outliers.screen(y, mean, widened(sd, filter.shapes.y), before.skipped)
+        flags = jnp.where(has_grown(skipped, before.skipped), int(Outcome.OUTLIER_SKIPPED), 0)
+    after, other_flags = next_state(filter, replace(before, outcome=before.outcome | flags), taken, inputs)
+    after, flags = replace(after, skipped=skipped), flags | other_flags
     return after, StepInfo(
         ess=after.nodes.ess,
         log_evidence_increment=log_evidence_increment(before, after),
@@ -92,7 +107,7 @@ def observed_step(filter: NodeFilter, before: NodeState, y: Observation, inputs:
         approximation_error=jnp.sqrt(jnp.max(after.surface_error)),
         rhat=jnp.full(filter.model.parameters.dimension, jnp.nan),
         num_ancestors=jnp.int32(filter.num_nodes),
-        pit=pit_of(filter, before, y, inputs),
+        pit=like(y, pit_of(forecast, before.time, y)),
     )
 
 
@@ -126,12 +141,16 @@ def theta_moments(state: NodeState) -> Moments:
 def weighted_moments(nodes: Nodes, values: PyTree) -> tuple[PyTree, PyTree]:
     """Return mean and variance over the nodes of values with a leading axis of nodes."""
     weights = jnp.exp(nodes.log_weights - nodes.log_total)
-    spread = lambda leaf: weights.reshape(-1, *[1] * (leaf.ndim - 1))
-    # A node without weight may hold anything, also NaN.
-    values = jax.tree.map(lambda leaf: jnp.where(spread(leaf) > 0, leaf, 0.0), values)
-    mean = jax.tree.map(lambda leaf: jnp.sum(spread(leaf) * leaf, axis=0), values)
-    square = lambda leaf, middle: jnp.sum(spread(leaf) * (leaf - middle) ** 2, axis=0)
-    return mean, jax.tree.map(square, values, mean)
+
+    def mean_and_variance(leaf):
+        rows = leaf.reshape(len(weights), -1).T
+        rows = jnp.where(weights > 0, rows, 0.0)  # a node without weight may hold anything, also NaN
+        mean = rows @ weights
+        return [part.reshape(leaf.shape[1:]) for part in (mean, (rows - mean[:, None]) ** 2 @ weights)]
+
+    leaves, structure = jax.tree.flatten(values)
+    means, variances = zip(*map(mean_and_variance, leaves), strict=True)
+    return structure.unflatten(means), structure.unflatten(variances)
 
 
 def empty_records(filter: NodeFilter, state: NodeState) -> History:

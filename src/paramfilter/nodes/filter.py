@@ -18,6 +18,7 @@ from paramfilter.errors import ModelError
 from paramfilter.filters.advance import History, window_of
 from paramfilter.filters.base import Filter
 from paramfilter.filters.fingerprint import model_fingerprint
+from paramfilter.filters.outliers import SkipOutliers, require_outliers
 from paramfilter.filters.state import StepInfo
 from paramfilter.model import as_inputs
 from paramfilter.nodes.advance import advance, empty_records, summarise, theta_moments
@@ -49,6 +50,7 @@ class NodeFilter(Filter):
         num_nodes: N.
         inner: The filter for the state given theta, bound to the model.
         num_kept: Observations that are kept, so that new nodes can be taken through them.
+        outliers: What to do with observations far outside the forecasts; None takes them at their word.
     """
 
     state_kind: ClassVar[type] = NodeState
@@ -56,11 +58,13 @@ class NodeFilter(Filter):
     num_nodes: int
     inner: InnerFilter
     num_kept: int
+    outliers: SkipOutliers | None = None
 
     def __post_init__(self):
         advice = "Leave it out for a number that suits the model."
         whole_number(self.num_nodes, "num_nodes", FEWEST_NODES, advice, ModelError)
         whole_number(self.num_kept, "num_kept", 1, advice, ModelError)
+        require_outliers(self.outliers)
         _ = (self.shapes, self.points, self.fingerprint)
 
     def __repr__(self) -> str:
@@ -188,8 +192,9 @@ class NodeFilter(Filter):
         return jax.tree.map(put, records, row)
 
     def notes(self, state: NodeState) -> dict[str, Any]:
-        """Return how far the posterior mean may be off, in posterior sds: the worst of all parameters."""
-        return super().notes(state) | {"error": float(max(self.posterior(state).error().values()))}
+        """Return whether outliers are skipped, and how far the posterior mean may be off at worst, in posterior sds."""
+        error = float(max(self.posterior(state).error().values()))
+        return super().notes(state) | {"skips_outliers": int(self.outliers is not None), "error": error}
 
     def posterior(self, state: NodeState) -> NodePosterior:
         """Return the posterior of theta."""

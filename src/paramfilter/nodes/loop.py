@@ -38,14 +38,15 @@ def fresh_nodes(
     """Make nodes that have seen no data."""
     parameters = filter.model.parameters
     theta = jax.vmap(parameters.constrain)(z)
+    by_node = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), theta)  # as inner filters want it
     log_prior = jax.vmap(parameters.log_prior)(z)
     log_prior = jnp.where(jnp.isfinite(log_prior), log_prior, IMPOSSIBLE)  # far out, where a parameter overflows
     log_total, ess = total_and_size(log_prior - log_proposal)
     return Nodes(
         z=jnp.asarray(z),
         theta=theta,
-        constants=filter.inner.prepare(theta),
-        x=filter.inner.init(theta, inputs),
+        constants=filter.inner.prepare(by_node),
+        x=filter.inner.init(by_node, inputs),
         log_prior=log_prior,
         log_proposal=jnp.asarray(log_proposal),
         log_likelihood=jnp.zeros(len(z)),

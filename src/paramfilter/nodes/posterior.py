@@ -15,6 +15,7 @@ from jaxtyping import Float
 from paramfilter.arguments import require_key, whole_number
 from paramfilter.filters.posterior import Values, levels_of
 from paramfilter.nodes.advance import theta_moments
+from paramfilter.nodes.inner_check import shift_of_mean
 from paramfilter.nodes.reading import Cloud, read
 from paramfilter.nodes.replay import log_likelihood_at
 from paramfilter.nodes.state import NodeState
@@ -65,11 +66,17 @@ class NodePosterior:
     def error(self) -> dict[str, Values]:
         """Return the estimated error of each posterior mean, in posterior standard deviations.
 
-        It covers what comes from the number of nodes and from surfaces, and not the error of an inner filter that is
-        not exact.
+        It covers what comes from the number of nodes, from surfaces, and from an inner filter that is not exact; the
+        last for states of one and two numbers.
         """
         parameters = self.filter.model.parameters
-        return {name: np.asarray(np.max(self.cloud.error[parameters.slices[name]])) for name in parameters.names}
+        error = np.sqrt(self.cloud.error**2 + (self.shift_by_inner if self.shift_by_inner is not None else 0.0) ** 2)
+        return {name: np.asarray(np.max(error[parameters.slices[name]])) for name in parameters.names}
+
+    @cached_property
+    def shift_by_inner(self) -> Float[np.ndarray, " param"] | None:
+        """What the inner filter's error moves the mean of each coordinate by, in posterior sds; None if not known."""
+        return shift_of_mean(self.filter, self.state, self.cloud.z, self.cloud.weights)
 
     def quantile(self, q: float | Sequence[float]) -> dict[str, Values]:
         """Return quantiles; a sequence of levels gives a leading axis."""

@@ -2,8 +2,8 @@
 
 A new set of nodes is a lattice, mapped by a mixture of three laws:
 
-- most nodes from kernels, N(c_k, h^2 C) around centres c_k that were chosen from the weighted nodes; with many
-  parameters, where kernels leave holes between them, from one Gaussian around their mean;
+- most nodes from kernels, N(c_k, S_k) around centres c_k that were chosen from the weighted nodes, with the covariance
+  of those near by; with many parameters, where kernels leave holes between them, from one Gaussian around their mean;
 - a share from a wide Gaussian, N(m, 2.5^2 C), in case these miss a flank;
 - a share from (nearly) the prior, in case they miss a mode.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,12 +29,15 @@ from paramfilter.weights import at_levels
 
 WIDE_SHARE, WIDTH = 0.05, 2.5
 PRIOR_SHARE = 0.03
-NUM_CENTRES = 128
+NUM_CENTRES, NUM_FLAT = 128, 32
+"""Kernels, and how many of them are where the square root of the likelihood is."""
 MANY_PARAMETERS = 5
 """From which on there is one centre, the mean: at ten parameters 2048 kernels overlap so little that no node is near
 another, and the weights are noise."""
 RIDGE = 1e-6
 """Of a covariance, as a share of its mean variance: a direction in which all weighted nodes agree stays open."""
+TINY = 1e-12
+"""Weight that a node has, however far it is."""
 PRIOR_WIDTH = 1.15
 """Of the Gaussian that stands for the prior, in the prior's own deviations."""
 CENTRAL = 0.05, 0.5, 0.95
@@ -81,48 +85,127 @@ def prior_normal(parameters: Parameters) -> Normal:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Mixture:
-    """Kernels, a wide Gaussian and the prior's stand-in."""
+    """Kernels, a wide Gaussian and the prior's stand-in.
+
+    Attributes:
+        centres: Of the kernels.
+        scales: Lower factors of the kernels' covariances.
+        around: The Gaussian that is like all weighted nodes; the wide one is `WIDTH` times as wide.
+        prior: A Gaussian that is like the prior.
+    """
 
     centres: Float[Numbers, "centre param"]
+    scales: Float[Numbers, "centre param param"]
     around: Normal
-    width: Float[Numbers, ""]
     prior: Normal
+
+    @classmethod
+    def blank(cls, number: int, dimension: int, precision: Any) -> Mixture:
+        """Return as many mixtures to be filled."""
+        unit = np.eye(dimension, dtype=precision)
+        normal = Normal(np.zeros((number, dimension), precision), np.broadcast_to(unit, (number, *unit.shape)))
+        size = (number, num_centres(dimension))
+        return cls(np.zeros((*size, dimension), precision), np.broadcast_to(unit, (*size, *unit.shape)), normal, normal)
 
     def at(self, e: Float[Numbers, "node param"], choice: Float[Numbers, "node 2"]) -> Float[Numbers, "node param"]:
         """Map standard normal values; uniform ones choose the law and the centre."""
         xp = numbers(self, e)
-        centres = self.centres[xp.floor(choice[:, 1] * len(self.centres)).astype(int)]
-        z = centres + self.width * (e @ self.around.scale.T)
+        chosen = xp.floor(choice[:, 1] * len(self.centres)).astype(int)
+        z = self.centres[chosen] + (self.scales[chosen] @ e[:, :, None])[:, :, 0]
         z = xp.where(choice[:, :1] < WIDE_SHARE, self.around.at(WIDTH * e), z)
         return xp.where(choice[:, :1] >= 1 - PRIOR_SHARE, self.prior.at(e), z)
 
     def log_density(self, z: Float[Numbers, "node param"]) -> Float[Numbers, " node"]:
         """Return the log density of the mixture."""
         xp = numbers(self, z)
-        points, centres = self.around.standard(z), self.around.standard(self.centres)
-        lengths = xp.sum(points**2, axis=1)
-        squares = lengths[:, None] + xp.sum(centres**2, axis=1) - 2 * points @ centres.T
-        kernels = -0.5 * squares / self.width**2 - xp.log(len(centres) * self.width ** z.shape[1])
+        wide = Normal(self.around.mean, WIDTH * self.around.scale)
         parts = (
-            log_sum(kernels.T) + math.log(1 - WIDE_SHARE - PRIOR_SHARE),
-            -0.5 * lengths / WIDTH**2 - z.shape[1] * math.log(WIDTH) + math.log(WIDE_SHARE),
-            self.prior.log_density(z) - self.around.log_constant + math.log(PRIOR_SHARE),
+            self._log_kernels(z) + math.log(1 - WIDE_SHARE - PRIOR_SHARE),
+            wide.log_density(z) + math.log(WIDE_SHARE),
+            self.prior.log_density(z) + math.log(PRIOR_SHARE),
         )
-        return log_sum(xp.stack(parts)) + self.around.log_constant
+        return log_sum(xp.stack(parts))
+
+    def _log_kernels(self, z: Float[Numbers, "node param"]) -> Float[Numbers, " node"]:
+        """Return the log of the kernels' mean density."""
+        xp = numbers(self, z)
+        size, dimension = self.centres.shape
+        inverses = xp.linalg.inv(self.scales)
+        precisions = xp.swapaxes(inverses, 1, 2) @ inverses
+        # (z - c)' P (z - c) as one product of matrices: of the powers of z, and of what is before them.
+        points, centres = z - self.around.mean, (self.centres - self.around.mean)[:, :, None]
+        slopes = (precisions @ centres)[:, :, 0]
+        constants = xp.sum(slopes * centres[:, :, 0], axis=1)
+        squares = _squares(points) @ precisions.reshape(size, -1).T - 2 * points @ slopes.T + constants
+        log_heights = -xp.sum(xp.log(xp.diagonal(self.scales, axis1=1, axis2=2)), axis=1)
+        log_heights = log_heights - 0.5 * dimension * math.log(2 * math.pi) - math.log(size)
+        return log_sum((log_heights - 0.5 * squares).T)
+
+
+def _squares(points: Float[Numbers, "node param"]) -> Float[Numbers, "node square"]:
+    """Return all products of two coordinates."""
+    return (points[:, :, None] * points[:, None]).reshape(len(points), -1)
 
 
 def mixture_of(
-    z: Float[Numbers, "node param"], log_weights: Float[Numbers, " node"], width: Float[Numbers, ""], prior: Normal
+    z: Float[Numbers, "node param"],
+    log_weights: Float[Numbers, " node"],
+    log_flat: Float[Numbers, " node"],
+    width: Float[Numbers, ""],
+    prior: Normal,
 ) -> Mixture:
-    """Return the mixture around weighted nodes."""
+    """Return the mixture around weighted nodes.
+
+    Args:
+        z: The nodes.
+        log_weights: Unnormalised.
+        log_flat: The same with the square root of the likelihood: some centres are chosen by these, so that nodes stay
+            where little weight is now, and where later observations may put more.
+        width: Of the kernels, in posterior sds.
+        prior: A Gaussian that is like the prior.
+    """
     xp = numbers(z, log_weights)
-    weights = shares_of(log_weights)
+    weights, flat = shares_of(log_weights), shares_of(log_flat)
+    if xp is np:
+        is_seen = weights + flat > TINY  # the others cost time, and do nothing
+        z, weights, flat = z[is_seen], weights[is_seen], flat[is_seen]
     around = normal_of(z, weights)
+    if num_centres(z.shape[1]) == 1:
+        return Mixture(around.mean[None], width * around.scale[None], around, prior)
     # Sorted along the longest axis, so that neighbours in the last coordinate of the cube are neighbours in space.
     order = xp.argsort(z @ xp.linalg.eigh(around.scale @ around.scale.T)[1][:, -1])
-    chosen = at_levels(weights[order], (xp.arange(NUM_CENTRES, dtype=z.dtype) + 0.5) / NUM_CENTRES)
-    centres = z[order][chosen] if z.shape[1] < MANY_PARAMETERS else around.mean[None]
-    return Mixture(centres, around, width, prior)
+    even = lambda number: (xp.arange(number, dtype=z.dtype) + 0.5) / number
+    mixed = [at_levels(weights[order], even(NUM_CENTRES - NUM_FLAT)), at_levels(flat[order], even(NUM_FLAT))]
+    centres = z[order][xp.sort(xp.concatenate(mixed))]
+    return Mixture(centres, _local_scales(z, flat, centres, around, width), around, prior)
+
+
+def _local_scales(z: Any, weights: Any, centres: Any, around: Normal, width: Any) -> Float[Numbers, "centre p p"]:
+    """Return factors of the kernels' covariances: those of the weighted nodes that are near the centres.
+
+    What is near is told by a Gaussian window, as wide as makes the covariance of a Gaussian posterior `width`^2 times
+    its own when seen through it. If the posterior is bent, kernels lie along the bend.
+    """
+    xp = numbers(z, weights)
+    points, middles = around.standard(z), around.standard(centres)  # here the nodes' covariance is the unit matrix
+    dimension = z.shape[1]
+    lengths = xp.sum(middles**2, axis=1)[:, None] + xp.sum(points**2, axis=1) - 2 * middles @ points.T
+    near = weights * xp.exp(-0.5 * lengths * (1 - width**2) / width**2)
+    near = near + TINY * weights
+    num_near = xp.sum(near, axis=1) ** 2 / xp.sum(near**2, axis=1)
+    near = near / xp.sum(near, axis=1, keepdims=True)
+    means = near @ points
+    covariances = (near @ _squares(points)).reshape(-1, dimension, dimension) - means[:, :, None] * means[:, None]
+    # Where there are few, they know little of their own spread.
+    ratio = (num_near / (dimension + 1))[:, None, None]
+    doubt = xp.exp(-ratio)
+    covariances = covariances * (1 + 1 / ratio) * (1 - doubt) + doubt * width**2 * xp.eye(dimension, dtype=z.dtype)
+    return around.scale @ xp.linalg.cholesky(covariances)
+
+
+def num_centres(dimension: int) -> int:
+    """Return how many kernels there are."""
+    return NUM_CENTRES if dimension < MANY_PARAMETERS else 1
 
 
 def normal_of(z: Float[Numbers, "node param"], weights: Float[Numbers, " node"]) -> Normal:
@@ -134,14 +217,14 @@ def normal_of(z: Float[Numbers, "node param"], weights: Float[Numbers, " node"])
     return Normal(mean, xp.linalg.cholesky(covariance + ridge * xp.eye(len(mean), dtype=z.dtype)))
 
 
-def shares_of(log_weights: Float[Numbers, " node"]) -> Float[Numbers, " node"]:
-    """Return weights that sum to one."""
+def shares_of(log_weights: Float[Numbers, "*more node"]) -> Float[Numbers, "*more node"]:
+    """Return weights that sum to one over the last axis."""
     xp = numbers(log_weights)
-    weights = xp.exp(log_weights - xp.max(log_weights))
-    return weights / xp.sum(weights)
+    weights = xp.exp(log_weights - xp.max(log_weights, axis=-1, keepdims=True))
+    return weights / xp.sum(weights, axis=-1, keepdims=True)
 
 
-def log_sum(values: Float[Numbers, "part node"]) -> Float[Numbers, " node"]:
+def log_sum(values: Float[Numbers, "part *node"]) -> Float[Numbers, "*node"]:
     """Return log(sum(exp(values))) over the first axis."""
     xp = numbers(values)
     largest = xp.max(values, axis=0)

@@ -20,9 +20,10 @@ import numpy as np
 from jaxtyping import Float
 
 from paramfilter.nodes.lattice import lattice, scattered
-from paramfilter.nodes.proposals import Mixture, log_sum, mixture_of, shares_of
+from paramfilter.nodes.pool import Pool
+from paramfilter.nodes.proposals import log_sum, mixture_of, shares_of
 from paramfilter.nodes.replay import another_round
-from paramfilter.nodes.state import Nodes, NodeState
+from paramfilter.nodes.state import NodeState
 from paramfilter.nodes.surface import Surface, fit_surface
 from paramfilter.tracing import RUN_ONCE, on_host
 from paramfilter.types import KeyArray, Numbers
@@ -88,8 +89,8 @@ def read(filter: NodeFilter, state: NodeState) -> Cloud:
 
 def _from_surface(filter: NodeFilter, state: NodeState, surface: Surface, weights: Numbers) -> Cloud:
     nodes = state.nodes
-    old_z, log_weights = np.asarray(nodes.z, np.float64), np.asarray(nodes.log_weights, np.float64)
-    around = mixture_of(old_z, log_weights, np.asarray(filter.kernel_width), surface.wide)
+    old_z, log_weights, log_flat = (np.asarray(x, np.float64) for x in (nodes.z, nodes.log_weights, nodes.log_flat))
+    around = mixture_of(old_z, log_weights, log_flat, np.asarray(filter.kernel_width), surface.wide)
     e, choice = filter.compiled(_many_points, compiler_options=RUN_ONCE)(state.key, state.time)
     z = around.at(np.asarray(e, np.float64), np.asarray(choice, np.float64))
     theta, log_prior = filter.compiled(_prior_at, compiler_options=RUN_ONCE)(z.astype(e.dtype))
@@ -111,39 +112,25 @@ def _from_surface(filter: NodeFilter, state: NodeState, surface: Surface, weight
 
 
 def _from_rounds(filter: NodeFilter, state: NodeState) -> Cloud:
-    """Make rounds of new nodes; each is weighed by the mean density of all rounds' laws (the balance heuristic).
-
-    So a point that one law has missed, and that would have had a huge weight, has a small one as soon as another law
-    covers it.
-    """
-    all_nodes: list[Nodes] = []
-    laws: list[Mixture] = []
-    log_proposals = np.zeros((0, 0))  # of each law at the nodes of all rounds
-    z = np.asarray(state.nodes.z, np.float64)
-    log_weights = np.asarray(state.nodes.log_weights, np.float64)
-    weights, error = np.array([]), np.array(np.inf)
-    while np.max(error) > SMALL_ERROR and len(laws) < MOST_ROUNDS:
-        nodes, law = another_round(filter, state, z, log_weights, READING + len(laws))
-        z_new = np.asarray(nodes.z, np.float64)
-        at_new = np.stack([one.log_density(z_new) for one in [*laws, law]])
-        at_old = law.log_density(np.concatenate([np.asarray(one.z, np.float64) for one in all_nodes])) if laws else []
-        log_proposals = np.concatenate([np.vstack([log_proposals, np.reshape(at_old, (1, -1))]), at_new], axis=1)
-        all_nodes.append(nodes)
-        laws.append(law)
-        z = np.concatenate([np.asarray(one.z, np.float64) for one in all_nodes])
-        log_target = np.concatenate([_log_target(one) for one in all_nodes])
-        log_weights = log_target - _log_mean(log_proposals)
-        weights = shares_of(log_weights)
-        error = _error_of_mean(z, weights)
-    theta = {name: np.concatenate([np.asarray(nodes.theta[name]) for nodes in all_nodes]) for name in state.nodes.theta}
-    log_evidence = float(_log_mean(log_weights[:, None])[0])
-    return Cloud(z, theta, weights, np.sqrt(error**2 + UNSEEN**2), log_evidence, None)
-
-
-def _log_target(nodes: Nodes) -> Numbers:
-    """Return log p(z) + log p(y_1..y_t | z)."""
-    offset = float(nodes.offset.total) + float(nodes.offset.lost)
-    return np.asarray(nodes.log_prior, np.float64) + np.asarray(nodes.log_likelihood, np.float64) + offset
+    """Make rounds of new nodes, until together they know the mean."""
+    pool = Pool.start(state.nodes, MOST_ROUNDS + 1, np.float64)
+    log_weights, error, thetas = pool.log_weights(), np.array(np.inf), []
+    while np.max(error) > SMALL_ERROR and len(thetas) < MOST_ROUNDS:
+        nodes, law = another_round(filter, state, pool, READING + len(thetas))
+        thetas.append(nodes.theta)
+        pool = pool.add(nodes, law, len(thetas)).without_first()
+        log_weights = pool.log_weights()
+        error = _error_of_mean(pool.points, shares_of(log_weights))
+    used = slice(filter.num_nodes, (1 + len(thetas)) * filter.num_nodes)  # the first slot holds the nodes there were
+    offset = float(pool.offset.total) + float(pool.offset.lost)
+    return Cloud(
+        z=pool.points[used],
+        theta={name: np.concatenate([np.asarray(theta[name]) for theta in thetas]) for name in thetas[0]},
+        weights=shares_of(log_weights[used]),
+        error=np.sqrt(error**2 + UNSEEN**2),
+        log_evidence=offset + float(_log_mean(log_weights[used, None])[0]),
+        surface=None,
+    )
 
 
 def _log_mean(values: Numbers) -> Numbers:

@@ -73,7 +73,7 @@ def renew_by_surface(filter: NodeFilter, state: NodeState) -> NodeState:
     weights = xp.exp(old.log_weights - old.log_total)
     surface = fit_surface(old.z, old.log_likelihood, old.log_prior, weights)
     width = xp.asarray(filter.kernel_width, precision)
-    around = mixture_of(old.z, old.log_weights, width, surface.wide)
+    around = mixture_of(old.z, old.log_weights, old.log_flat, width, surface.wide)
     e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, xp.ones((), xp.int32))
     z = around.at(xp.asarray(e, precision), xp.asarray(choice, precision))
     terms = surface.features(z)

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from paramfilter.nodes.lattice import scattered
 from paramfilter.nodes.loop import fresh_nodes, observe
+from paramfilter.nodes.pool import Pool, effective
 from paramfilter.nodes.proposals import Mixture, mixture_of
 from paramfilter.nodes.state import Kept, Nodes, NodeState
 from paramfilter.outcome import Outcome
@@ -31,7 +32,7 @@ from paramfilter.types import Inputs, KeyArray, Numbers
 if TYPE_CHECKING:
     from paramfilter.nodes.filter import NodeFilter
 
-MAX_ROUNDS = 30
+MAX_ROUNDS = 15
 POOLED_ROUNDS = 4
 """Rounds whose nodes say together where the next ones should be."""
 CRASH, FEWEST_LEFT = 0.02, 4
@@ -40,14 +41,14 @@ FLOOR = 0.1
 """Share of effective nodes that a proposal may rest on."""
 ENOUGH, LESS_PER_ROUND, FEWEST = 0.4, 0.05, 0.2
 """Share of effective nodes that ends the rounds, and how it falls with each of them, down to the fewest."""
+LEAST_SHARE = 0.03
+"""Share of effective nodes below which it is said that there are too few."""
 WIDTHS = (1.15, 1.3)
 """Of the one Gaussian that stands for the kernels if there are many parameters, by turns."""
 NARROWER, NARROWEST = 0.75, 0.2
 """Factor by which kernels become narrower if too few nodes were effective, and the least width."""
 POWERS = 2.0 ** -(np.arange(48) / 2)
 """Values of beta that are tried."""
-LEAST, TINY = -1e30, 1e-30
-"""In place of minus infinity, from which nothing can be taken off, and of zero, which has no logarithm."""
 
 
 def first_state(filter: NodeFilter, key: KeyArray, inputs: Inputs) -> NodeState:
@@ -62,6 +63,7 @@ def first_state(filter: NodeFilter, key: KeyArray, inputs: Inputs) -> NodeState:
         nodes=_from_prior(filter, key, kept, time),
         kept=kept,
         trigger=xp.asarray(filter.lowest_ess, jnp.result_type(float)),
+        skipped=jax.tree.map(lambda leaf: xp.zeros(leaf.shape, xp.int32), filter.observation_shapes),
         surface_error=xp.zeros(filter.model.parameters.dimension, jnp.result_type(float)),
         outcome=xp.zeros((), xp.int32),
         made_by=filter.fingerprint,
@@ -75,19 +77,15 @@ class Rounds:
 
     Attributes:
         number: How many there were.
-        nodes: Of the last one.
-        z: Of the last `POOLED_ROUNDS`, with what they were weighed by:
-        log_base: log p(z) - log q(z); -inf where a round is still to come.
-        log_likelihood: Less the largest of its round.
+        nodes: Of the best one.
+        pool: Nodes of the last rounds, with the laws that they were drawn from.
         width: Of the next kernels.
-        ess: Effective sample size of the last round, at beta = 1.
+        ess: Their effective sample size.
     """
 
     number: Int[Numbers, ""]
     nodes: Nodes
-    z: Float[Numbers, "round node param"]
-    log_base: Float[Numbers, "round node"]
-    log_likelihood: Float[Numbers, "round node"]
+    pool: Pool
     width: Float[Numbers, ""]
     ess: Float[Numbers, ""]
 
@@ -95,20 +93,21 @@ class Rounds:
 def renew_by_replay(filter: NodeFilter, state: NodeState) -> NodeState:
     """Replace the nodes, all data being kept."""
     xp = numbers(state)
-
-    def is_wanted(rounds):
-        share = xp.maximum(ENOUGH - LESS_PER_ROUND * (rounds.number - 1), FEWEST)
-        return (rounds.number == 0) | ((rounds.ess < share * filter.num_nodes) & (rounds.number < MAX_ROUNDS))
-
+    goes_on = lambda rounds: (rounds.number == 0) | _is_another_wanted(filter, rounds.number, rounds.ess)
     start = _start(filter, state)
-    rounds = loop_while(is_wanted, lambda done: _next_round(filter, state, done), start, traced=is_traced(state))
-    has_failed = rounds.ess < FEWEST * filter.num_nodes
+    rounds = loop_while(goes_on, lambda done: _next_round(filter, state, done), start, traced=is_traced(state))
+    has_failed = rounds.ess < LEAST_SHARE * filter.num_nodes
     return replace(
         state,
         nodes=rounds.nodes,
-        trigger=xp.minimum(filter.lowest_ess, rounds.ess / 2).astype(state.trigger.dtype),
+        trigger=xp.maximum(xp.minimum(filter.lowest_ess, rounds.ess / 2), FEWEST_LEFT).astype(state.trigger.dtype),
         outcome=state.outcome | xp.where(has_failed, int(Outcome.NODES_TOO_FEW), 0).astype(state.outcome.dtype),
     )
+
+
+def _is_another_wanted(filter: NodeFilter, number: Int[Numbers, ""], ess: Float[Numbers, ""]) -> Bool[Numbers, ""]:
+    share = numbers(number, ess).maximum(ENOUGH - LESS_PER_ROUND * (number - 1), FEWEST)
+    return (ess < share * filter.num_nodes) & (number < MAX_ROUNDS)
 
 
 def _start(filter: NodeFilter, state: NodeState) -> Rounds:
@@ -121,13 +120,10 @@ def _start(filter: NodeFilter, state: NodeState) -> Rounds:
         nodes = jax.lax.cond(has_crashed, from_prior, lambda nodes: nodes, state.nodes)
     else:
         nodes = from_prior(state.nodes) if has_crashed else state.nodes
-    is_first = (xp.arange(POOLED_ROUNDS) == 0)[:, None]
     return Rounds(
         number=xp.zeros((), xp.int32),
         nodes=nodes,
-        z=xp.where(is_first[:, :, None], xp.asarray(nodes.z), 0),
-        log_base=xp.where(is_first, xp.asarray(nodes.log_prior - nodes.log_proposal), -xp.inf),
-        log_likelihood=xp.where(is_first, xp.asarray(nodes.log_likelihood), 0),
+        pool=Pool.start(nodes, POOLED_ROUNDS, ess.dtype),
         width=xp.asarray(filter.kernel_width, ess.dtype),
         ess=ess,
     )
@@ -136,27 +132,28 @@ def _start(filter: NodeFilter, state: NodeState) -> Rounds:
 def _next_round(filter: NodeFilter, state: NodeState, rounds: Rounds) -> Rounds:
     """Draw nodes around those of the last rounds, and take them through all data."""
     xp = numbers(state)
-    powers = xp.asarray(POWERS, rounds.z.dtype)
-    sizes = _sizes(rounds.log_base + powers[:, None, None] * rounds.log_likelihood)
-    is_enough = xp.sum(sizes, axis=1) >= FLOOR * filter.num_nodes
-    chosen = xp.where(xp.any(is_enough), xp.argmax(is_enough), xp.argmax(xp.sum(sizes, axis=1)))
-    log_weights = pooled(rounds.log_base + powers[chosen] * rounds.log_likelihood)
-    width = rounds.width if filter.has_kernels else xp.asarray(WIDTHS, rounds.z.dtype)[rounds.number % len(WIDTHS)]
-    around = mixture_of(rounds.z.reshape(-1, rounds.z.shape[-1]), log_weights, width, filter.prior)
-    e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, rounds.number + 1)
+    pool, number = rounds.pool, rounds.number + xp.ones((), xp.int32)
+    all_log_weights = pool.log_weights(POWERS)
+    sizes = effective(all_log_weights)
+    is_enough = sizes >= FLOOR * filter.num_nodes
+    chosen = xp.where(xp.any(is_enough), xp.argmax(is_enough), xp.argmax(sizes))
+    width = rounds.width if filter.has_kernels else xp.asarray(WIDTHS, pool.z.dtype)[rounds.number % len(WIDTHS)]
+    log_flat = pool.log_weights(0.5 * xp.asarray(POWERS)[chosen])
+    around = mixture_of(pool.points, all_log_weights[chosen], log_flat, width, filter.prior)
+    e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, number)
     z = around.at(xp.asarray(e), xp.asarray(choice))
     nodes = as_known(filter.compiled(through)(z, around.log_density(z), state.kept, state.time))
     ess = xp.asarray(nodes.ess)
     is_low = (chosen == 0) & (ess < 2 * FLOOR * filter.num_nodes)
-    here = (xp.arange(POOLED_ROUNDS) == (rounds.number + 1) % POOLED_ROUNDS)[:, None]
+    if is_traced(state) or _is_another_wanted(filter, number, ess):  # if not, nobody looks at the pool again
+        pool = pool.add(nodes, around, number % POOLED_ROUNDS)
+    is_best = (rounds.number == 0) | (ess >= rounds.ess)
     return Rounds(
-        number=rounds.number + xp.ones((), xp.int32),
-        nodes=nodes,
-        z=xp.where(here[:, :, None], z, rounds.z),
-        log_base=xp.where(here, xp.asarray(nodes.log_prior - nodes.log_proposal), rounds.log_base),
-        log_likelihood=xp.where(here, xp.asarray(nodes.log_likelihood), rounds.log_likelihood),
+        number=number,
+        nodes=jax.tree.map(lambda new, old: xp.where(is_best, new, old), nodes, rounds.nodes),
+        pool=pool,
         width=xp.where(is_low, xp.maximum(NARROWER * rounds.width, NARROWEST), rounds.width).astype(ess.dtype),
-        ess=ess,
+        ess=xp.where(is_best, ess, rounds.ess),
     )
 
 
@@ -196,12 +193,12 @@ def through(
 def another_round(
     filter: NodeFilter,
     state: NodeState,
-    z: Float[Numbers, "node param"],
-    log_weights: Float[Numbers, " node"],
+    pool: Pool,
     number: int,
 ) -> tuple[Nodes, Mixture]:
-    """Draw nodes around weighted ones, once, and take them through all data; outside of a trace."""
-    around = mixture_of(z, log_weights, np.asarray(filter.kernel_width), filter.prior)
+    """Draw nodes around those of a pool, once, and take them through all data; outside of a trace."""
+    width = np.asarray(filter.kernel_width)
+    around = mixture_of(pool.points, pool.log_weights(), pool.log_weights(0.5), width, filter.prior)
     e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, np.int32(number))
     z = around.at(np.asarray(e, np.float64), np.asarray(choice, np.float64))
     precision = jnp.result_type(float)
@@ -213,21 +210,3 @@ def log_likelihood_at(filter: NodeFilter, state: NodeState, z: Float[Numbers, " 
     """Return log p(y_1..y_t | theta) of one theta, all data being kept."""
     nodes = through(filter, z[None], jnp.zeros(1), state.kept, state.time)
     return nodes.offset.add(nodes.log_likelihood[0]).value
-
-
-def pooled(log_weights: Float[Numbers, "round node"]) -> Float[Numbers, " all"]:
-    """Return log weights of the nodes of all rounds; a round counts by its effective sample size.
-
-    Rounds are estimates of the same law, and the effective sample size of the pool is then the sum of theirs.
-    """
-    xp = numbers(log_weights)
-    largest = xp.maximum(xp.max(log_weights, axis=1, keepdims=True), LEAST)
-    totals = xp.maximum(xp.sum(xp.exp(log_weights - largest), axis=1, keepdims=True), TINY)
-    return (log_weights - largest - xp.log(totals) + xp.log(xp.maximum(_sizes(log_weights), TINY))[:, None]).reshape(-1)
-
-
-def _sizes(log_weights: Float[Numbers, "*power round node"]) -> Float[Numbers, "*power round"]:
-    """Return the effective sample size of each round, 0 for one that is still to come."""
-    xp = numbers(log_weights)
-    weights = xp.exp(log_weights - xp.maximum(xp.max(log_weights, axis=-1, keepdims=True), LEAST))
-    return xp.sum(weights, axis=-1) ** 2 / xp.maximum(xp.sum(weights**2, axis=-1), TINY)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 import jax
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, PyTree
 
 from paramfilter.compensated import CompensatedSum
 from paramfilter.nodes.inner.base import Constants, InnerState
@@ -47,6 +47,11 @@ class Nodes:
         """Unnormalised, of the posterior given all that was observed."""
         return self.log_prior + self.log_likelihood - self.log_proposal
 
+    @property
+    def log_flat(self) -> Float[Numbers, " node"]:
+        """The same with the square root of the likelihood."""
+        return self.log_prior + 0.5 * self.log_likelihood - self.log_proposal
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ class NodeState:
         nodes: The nodes.
         kept: The first observations.
         trigger: Nodes are renewed when the effective sample size falls below this.
+        skipped: How many outliers have been skipped in a row, for each component of y.
         surface_error: Squared error of the posterior mean, in posterior variances, that surfaces have added so far.
         outcome: All flags raised so far (see `paramfilter.Outcome`).
         made_by: Fingerprint of the filter the state belongs to.
@@ -85,6 +91,7 @@ class NodeState:
     nodes: Nodes
     kept: Kept
     trigger: Float[Numbers, ""]
+    skipped: PyTree
     surface_error: Float[Numbers, " param"]
     outcome: Int[Numbers, ""]
     made_by: str = field(metadata={"static": True})

@@ -35,7 +35,7 @@ from paramfilter.kalman import LinearModel
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
 from paramfilter.nodes.inner.bending import LEAST, MOST_DIMENSIONS, Shape, bend, log_bent_normal, shape_of, straight
-from paramfilter.nodes.inner.forecast import Bounds, bounds_of
+from paramfilter.nodes.inner.forecast import Forecast, forecast_of
 from paramfilter.nodes.inner.linear import absorb, forecast, linear_model, look_of
 from paramfilter.nodes.inner.matrices import apply, cholesky, product, product_transposed, solve_lower, solve_upper
 from paramfilter.nodes.inner.quadrature import fine_rule, normal_rule
@@ -170,11 +170,11 @@ class AssumedDensity(InnerFilter):
     def _moved(self, theta: Theta, x: InnerState, inputs: Inputs) -> tuple[Any, Any]:
         """Return mean and covariance of the next state from each point."""
         move = lambda theta, vector: moments_of(self.model.transition(theta, self.to_state(vector), inputs))
-        return _at_points(move)(theta, self._points(x["mean"], x["scale"]))
+        return at_points(move)(theta, self._points(x["mean"], x["scale"]))
 
     def _log_look(self, theta: Theta, y: Observation, inputs: Inputs) -> Callable[[Any], Any]:
         look = lambda theta, vector: self.model.observation_log_prob(theta, self.to_state(vector), y, inputs)
-        return lambda points: _at_points(look)(theta, points)
+        return lambda points: at_points(look)(theta, points)
 
     def _matched(self, weights: Any, means: Any, variances: Any) -> tuple[Any, Any, Any]:
         """Return mean, scale and shape of a mixture of Gaussians over the points."""
@@ -200,7 +200,7 @@ class AssumedDensity(InnerFilter):
     def _place(self, theta: Theta, mean: Any, scale: Any, y: Observation, inputs: Inputs) -> Any:
         """Return centre and width of a Gaussian like N(mean, scale scale') p(y | x)."""
         e = jnp.zeros_like(mean)  # coordinates in which the prediction is N(0, I): x = mean + scale e
-        score = jax.vmap(self._score, in_axes=(0, -1, -1, -1, None, None), out_axes=-1)
+        score = jax.vmap(self._score, in_axes=(-1, -1, -1, -1, None, None), out_axes=-1)
         lower = scale
         for _ in range(NUM_SCORING_STEPS):
             gradient, information = score(theta, e, mean, scale, y, inputs)
@@ -232,16 +232,14 @@ class AssumedDensity(InnerFilter):
         gradient = jax.grad(height)(e)
         return jnp.where(jnp.isfinite(gradient), gradient, 0.0), jnp.einsum("ko,koi,koj->ij", rates, slopes, slopes)
 
-    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Bounds:
+    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Forecast:
         theta = self._theta(constants)
         mean, scale, shape = self._matched(self._weights(x), *self._moved(theta, x, inputs))
         points, shares = map(jnp.asarray, fine_rule(self.points.shape[1]))
         weights = shares[:, None] * jnp.maximum(bend(points.T[:, :, None], shape), 0.0)
         weights = weights / jnp.sum(weights, axis=0)
-        look = lambda theta, vector: bounds_of(self.model.observation(theta, self.to_state(vector), inputs), y)
-        lower, upper = _at_points(look)(theta, mean[:, None] + apply(scale[:, :, None], points.T[:, :, None]))
-        average = lambda values: jnp.stack([jnp.sum(weights * row, axis=0) for row in values])
-        return average(lower), average(upper)
+        look = lambda theta, vector: forecast_of(self.model.observation(theta, self.to_state(vector), inputs), y)
+        return at_points(look)(theta, mean[:, None] + apply(scale[:, :, None], points.T[:, :, None])).averaged(weights)
 
     def _theta(self, constants: Constants) -> Theta:
         return constants
@@ -269,12 +267,10 @@ class Guided(AssumedDensity):
         linear = linear_model(model, "Guided", "use AssumedDensity instead.", parts=("observation",))
         return cls(model, plain.to_state, plain.points, plain.point_weights, linear)
 
-    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Bounds:
+    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Forecast:
         means, variances = self._moved(constants["theta"], x, inputs)
         look = jax.tree.map(lambda leaf: leaf[..., None, :], self._look(constants, inputs))
-        below = forecast(means, variances, look, distributions.ravel(y))
-        average = jnp.stack([jnp.sum(self._weights(x) * row, axis=0) for row in below])
-        return average, average
+        return forecast(means, variances, look, distributions.ravel(y)).averaged(self._weights(x))
 
     def _look(self, constants: Constants, inputs: Inputs) -> dict[str, Array]:
         """Return H, d and R at each node."""
@@ -352,9 +348,9 @@ def moments_of(law: distributions.DistributionTree) -> tuple[Array, Array]:
     return mean, jnp.diag(variance)
 
 
-def _at_points(function: Callable) -> Callable:
+def at_points(function: Callable) -> Callable:
     """Turn a function of one theta and one vector into one of all nodes, each with many vectors."""
-    return jax.vmap(jax.vmap(function, in_axes=(None, -1), out_axes=-1), in_axes=(0, -1), out_axes=-1)
+    return nodes_last(jax.vmap(function, in_axes=(None, -1), out_axes=-1))
 
 
 def _log_diagonal(scale: Any) -> Float[Array, " node"]:

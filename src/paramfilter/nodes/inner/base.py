@@ -14,7 +14,7 @@ import jax
 from jaxtyping import Array, Float, PyTree
 
 from paramfilter.model import StateSpaceModel
-from paramfilter.nodes.inner.forecast import Bounds
+from paramfilter.nodes.inner.forecast import Forecast
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
 InnerState = PyTree
@@ -47,11 +47,11 @@ class InnerFilter(ABC):
 
     @abstractmethod
     def prepare(self, theta: Theta) -> Constants:
-        """Compute what depends on theta alone; theta's leaves have a leading axis of nodes."""
+        """Compute what depends on theta alone; nodes are the last axis of theta's leaves, too."""
 
     @abstractmethod
     def init(self, theta: Theta, inputs: Inputs) -> InnerState:
-        """Return the law of x_0 at each node; theta's leaves have a leading axis of nodes."""
+        """Return the law of x_0 at each node."""
 
     @abstractmethod
     def step(
@@ -60,8 +60,8 @@ class InnerFilter(ABC):
         """Take in one observation; return the new law and log p(y_t | y_1..y_{t-1}, theta) at each node."""
 
     @abstractmethod
-    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Bounds:
-        """Return where y lies in its forecast at each node, before it is taken in: axes (obs, node)."""
+    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Forecast:
+        """Return the forecast of y at each node, before it is taken in: axes (obs, node)."""
 
     @abstractmethod
     def moments(self, x: InnerState) -> tuple[State, State]:
@@ -73,5 +73,5 @@ class InnerFilter(ABC):
 
 
 def nodes_last(function: Any) -> Any:
-    """Turn a function of one node into one of all: nodes come first going in, and last going out."""
-    return jax.vmap(function, out_axes=-1)
+    """Turn a function of one node into one of all."""
+    return jax.vmap(function, in_axes=-1, out_axes=-1)

@@ -19,7 +19,7 @@ from paramfilter import distributions
 from paramfilter.errors import ModelError
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
-from paramfilter.nodes.inner.forecast import Bounds, bounds_of
+from paramfilter.nodes.inner.forecast import Forecast, forecast_of
 from paramfilter.nodes.inner.matrices import apply
 from paramfilter.probe import probe
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
@@ -90,11 +90,11 @@ class FiniteState(InnerFilter):
             theta, moves = constants, nodes_last(lambda one: self._moves(one, inputs))(constants)
         return theta, apply(jnp.swapaxes(moves, 0, 1), x)
 
-    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Bounds:
+    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Forecast:
         theta, predicted = self._predicted(constants, x, inputs)
-        look = lambda one, value: bounds_of(self.model.observation(one, value, inputs), y)
-        lower, upper = nodes_last(lambda one: jax.vmap(lambda x: look(one, x))(jnp.asarray(self.values)))(theta)
-        return jnp.sum(predicted[:, None] * lower, axis=0), jnp.sum(predicted[:, None] * upper, axis=0)
+        look = lambda one, value: forecast_of(self.model.observation(one, value, inputs), y)
+        at_values = lambda one: jax.vmap(lambda x: look(one, x), out_axes=1)(jnp.asarray(self.values))
+        return nodes_last(at_values)(theta).averaged(predicted)
 
     def moments(self, x: InnerState) -> tuple[State, State]:
         values = jnp.asarray(self.values, x.dtype)[:, None]

@@ -1,7 +1,8 @@
-"""Where an observation lies in its forecast: P(Y < y) and P(Y <= y) of each component, by the laws' own functions."""
+"""Forecasts of an observation: where it lies in them, and their mean and variance, component by component."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -13,27 +14,59 @@ from jaxtyping import Array, Float
 from paramfilter import distributions
 from paramfilter.types import Observation
 
-Bounds = tuple[Float[Array, "obs ..."], Float[Array, "obs ..."]]
-"""P(Y < y) and P(Y <= y): the same for a law without atoms; NaN for a law whose function is not known."""
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Forecast:
+    """What is foretold of each component of y; NaN where a law does not know it.
+
+    Attributes:
+        lower: P(Y < y).
+        upper: P(Y <= y): the same for a law without atoms.
+        mean: E Y.
+        variance: Var Y.
+    """
+
+    lower: Float[Array, "obs ..."]
+    upper: Float[Array, "obs ..."]
+    mean: Float[Array, "obs ..."]
+    variance: Float[Array, "obs ..."]
+
+    def averaged(self, weights: Float[Array, "part ..."]) -> Forecast:
+        """Return the forecast of a mixture; the second axis is its parts, and weights sum to one over them."""
+        average = lambda values: jnp.sum(jnp.where(weights != 0, weights * values, 0.0), axis=1)
+        mean = average(self.mean)
+        variance = average(self.variance + (self.mean - mean[:, None]) ** 2)
+        return Forecast(average(self.lower), average(self.upper), mean, variance)
 
 
-def bounds_of(law: distributions.DistributionTree, y: Observation) -> Bounds:
-    """Return where y lies in a tree of laws."""
+def normal_forecast(
+    mean: Float[Array, "obs ..."], variance: Float[Array, "obs ..."], y: Float[Array, "obs ..."]
+) -> Forecast:
+    """Return the forecast of Gaussian components."""
+    below = norm.cdf(y, mean, jnp.sqrt(variance))
+    return Forecast(below, below, mean, variance)
+
+
+def forecast_of(law: distributions.DistributionTree, y: Observation) -> Forecast:
+    """Return the forecast that a tree of laws is."""
     leaves = jax.tree.leaves(law, is_leaf=distributions.is_distribution)
-    parts = [_bounds_of_leaf(leaf, value) for leaf, value in zip(leaves, jax.tree.leaves(y), strict=True)]
-    lower, upper = zip(*parts, strict=True)
-    return jnp.concatenate(lower), jnp.concatenate(upper)
+    parts = [_forecast_of_leaf(leaf, value) for leaf, value in zip(leaves, jax.tree.leaves(y), strict=True)]
+    return jax.tree.map(lambda *each: jnp.concatenate(each), *parts)
 
 
-def _bounds_of_leaf(law: Any, y: Any) -> Bounds:
+def _forecast_of_leaf(law: Any, y: Any) -> Forecast:
     inner = distributions.components(law)
+    whole = lambda values: jnp.ravel(jnp.broadcast_to(values, jnp.shape(y))).astype(float)
     if isinstance(inner, dist.MultivariateNormal):
-        sd = jnp.sqrt(jnp.diagonal(jnp.asarray(inner.covariance_matrix)))
-        below = norm.cdf(y, inner.mean, sd)
-        return jnp.ravel(below), jnp.ravel(below)
+        return normal_forecast(whole(inner.mean), whole(inner.variance), jnp.ravel(y))
     try:
-        upper = jnp.broadcast_to(inner.cdf(y), jnp.shape(y))
+        upper = inner.cdf(y)
         atom = jnp.exp(inner.log_prob(y)) if getattr(inner.support, "is_discrete", False) else 0.0
     except (NotImplementedError, ImportError, ValueError):
-        upper, atom = jnp.full(jnp.shape(y), jnp.nan), 0.0
-    return jnp.ravel(upper - atom), jnp.ravel(upper)
+        upper, atom = jnp.nan, 0.0
+    try:
+        mean, variance = inner.mean, inner.variance
+    except NotImplementedError:
+        mean, variance = jnp.nan, jnp.nan
+    return Forecast(whole(upper - atom), whole(upper), whole(mean), whole(variance))

@@ -18,7 +18,7 @@ from paramfilter import distributions
 from paramfilter.kalman import LinearModel
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
-from paramfilter.nodes.inner.forecast import Bounds
+from paramfilter.nodes.inner.forecast import Forecast
 from paramfilter.nodes.inner.linear import absorb, forecast, linear_model, look_of
 from paramfilter.nodes.inner.matrices import apply, product, product_transposed
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
@@ -77,10 +77,9 @@ class Kalman(InnerFilter):
         mean = apply(at["A"], x["mean"]) + at["b"]
         return at, mean, product_transposed(product(at["A"], x["covariance"]), at["A"]) + at["Q"]
 
-    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Bounds:
+    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Forecast:
         at, mean, covariance = self._predicted(constants, x, inputs)
-        below = forecast(mean, covariance, at, distributions.ravel(y))
-        return below, below
+        return forecast(mean, covariance, at, distributions.ravel(y))
 
     def moments(self, x: InnerState) -> tuple[State, State]:
         to_states = jax.vmap(self.linear.to_state, in_axes=-1)

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float
 
 from paramfilter.kalman import LinearModel
 from paramfilter.model import StateSpaceModel
+from paramfilter.nodes.inner.forecast import Forecast, normal_forecast
 from paramfilter.nodes.inner.matrices import apply, cholesky, dot, product, product_transposed, solve_lower
 from paramfilter.probe import probe
 from paramfilter.types import Inputs, Theta
@@ -61,13 +61,13 @@ def absorb(mean: Any, covariance: Any, look: dict[str, Array], y: Float[Array, "
     return mean, covariance, log_density
 
 
-def forecast(mean: Any, covariance: Any, look: dict[str, Array], y: Float[Array, " obs"]) -> Any:
-    """Return P(Y < y) of each component, for N(mean, covariance) states; arrays may have axes as in `absorb`."""
+def forecast(mean: Any, covariance: Any, look: dict[str, Array], y: Float[Array, " obs"]) -> Forecast:
+    """Return the forecast of each component, for N(mean, covariance) states; arrays may have axes as in `absorb`."""
     noise, rows = look["R"], look["H"]
     variances = noise**2 if noise.ndim < rows.ndim else jnp.stack([noise[i, i] for i in range(len(noise))])
     variances = variances + jnp.stack([dot(row, apply(covariance, row)) for row in rows])
     along = y.reshape(-1, *[1] * (mean.ndim - 1))
-    return norm.cdf(along, apply(rows, mean) + look["d"], jnp.sqrt(variances))
+    return normal_forecast(apply(rows, mean) + look["d"], variances, along)
 
 
 def _independent(look: dict[str, Array], y: Any, are_seen: Bool[Array, " obs"], num_axes: int) -> tuple[Any, ...]:

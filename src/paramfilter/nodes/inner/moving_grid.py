@@ -1,0 +1,127 @@
+"""A grid that goes where the state is: near exact in one and two dimensions, and dear.
+
+    p(x_t = g_k | y_1..y_t)  ~  p(y_t | g_k) sum_j p(g_k | h_j) p(x_{t-1} = h_j | y_1..y_{t-1})
+
+h_j are the points of the last grid and g_k those of the next, which lies evenly around what an assumed density filter
+finds. Each step takes the square of the number of points, so this is what other filters are checked by.
+
+R. Bucy and K. Senne, Digital synthesis of non-linear filters, Automatica 7 (1971).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from paramfilter.errors import ModelError
+from paramfilter.model import StateSpaceModel
+from paramfilter.nodes.inner.assumed_density import AssumedDensity, Guided, at_points
+from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
+from paramfilter.nodes.inner.forecast import Forecast
+from paramfilter.nodes.inner.matrices import apply
+from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
+
+POINTS_PER_AXIS = {1: 81, 2: 17}
+REACH = {1: 6.0, 2: 4.5}
+"""Standard deviations that a grid goes out to, by the number of dimensions."""
+
+
+@dataclass(frozen=True, eq=False)
+class MovingGrid(InnerFilter):
+    """The log probability of each point of a grid at each node, and the filter that places the grid."""
+
+    guide: AssumedDensity
+    ticks: Float[np.ndarray, "point state"]
+
+    @classmethod
+    def bind(cls, model: StateSpaceModel) -> MovingGrid:
+        """Fit a model that an assumed density filter takes, with a state of at most two numbers."""
+        return cls.around(AssumedDensity.bind(model))
+
+    @classmethod
+    def around(cls, guide: AssumedDensity) -> MovingGrid:
+        """Place the grid by a filter that is bound to a model already."""
+        dimension = guide.points.shape[1]
+        if dimension not in POINTS_PER_AXIS:
+            raise ModelError(f"MovingGrid takes a state of one or two numbers, got {dimension}.")
+        axis = np.linspace(-REACH[dimension], REACH[dimension], POINTS_PER_AXIS[dimension])
+        return cls(guide.model, guide, np.array(list(itertools.product(axis, repeat=dimension))))
+
+    @property
+    def name(self) -> str:
+        return f"MovingGrid({len(self.ticks)} points)"
+
+    @property
+    def is_exact(self) -> bool:
+        return False
+
+    def prepare(self, theta: Theta) -> Constants:
+        return {"guide": self.guide.prepare(theta), "theta": theta}
+
+    def init(self, theta: Theta, inputs: Inputs) -> InnerState:
+        guide = self.guide.init(theta, inputs)
+        points = self._points(guide)
+        height = lambda theta, vector: self.model.initial_log_prob(theta, self.guide.to_state(vector), inputs)
+        return {"guide": guide, "points": points, "log_mass": _normalised(at_points(height)(theta, points))[0]}
+
+    def step(
+        self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs
+    ) -> tuple[InnerState, Float[Array, " node"]]:
+        theta, to_state = constants["theta"], self.guide.to_state
+        guide, _ = self.guide.step(constants["guide"], x["guide"], y, inputs)
+        points = self._points(guide)
+
+        def move(theta, before, after):
+            return self.model.transition_log_prob(theta, to_state(before), to_state(after), inputs)
+
+        from_all = jax.vmap(move, in_axes=(None, -1, None))
+        moves = nodes_last(jax.vmap(from_all, in_axes=(None, None, -1)))(theta, x["points"], points)
+        look = lambda theta, vector: self.model.observation_log_prob(theta, to_state(vector), y, inputs)
+        predicted = jax.nn.logsumexp(moves + x["log_mass"], axis=1)
+        log_mass, total = _normalised(predicted + at_points(look)(theta, points))
+        return {"guide": guide, "points": points, "log_mass": log_mass}, total + self._log_cell(guide)
+
+    def _points(self, guide: InnerState) -> Float[Array, "state point node"]:
+        ticks = jnp.asarray(self.ticks).T[:, :, None]
+        return guide["mean"][:, None] + apply(guide["scale"][:, :, None], ticks)
+
+    def _log_cell(self, guide: InnerState) -> Float[Array, " node"]:
+        """Return the log of the space that each point stands for."""
+        size = self.ticks.shape[1]
+        spacing = 2 * REACH[size] / (POINTS_PER_AXIS[size] - 1)
+        return sum((jnp.log(guide["scale"][i, i]) for i in range(size)), start=jnp.full((), size * math.log(spacing)))
+
+    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Forecast:
+        return self.guide.forecast(constants["guide"], x["guide"], y, inputs)
+
+    def moments(self, x: InnerState) -> tuple[State, State]:
+        mass = jnp.exp(x["log_mass"])
+        mean = jnp.sum(mass * x["points"], axis=1)
+        variance = jnp.sum(mass * (x["points"] - mean[:, None]) ** 2, axis=1)
+        to_states = jax.vmap(self.guide.to_state, in_axes=-1)
+        return to_states(mean), to_states(variance)
+
+    def sample(self, key: KeyArray, x: InnerState) -> State:
+        return self.guide.to_state(x["points"][:, jax.random.categorical(key, x["log_mass"])])
+
+
+def finer_than(inner: InnerFilter) -> MovingGrid | None:
+    """Return what an inner filter can be checked by; None if it is exact, or if there is nothing better."""
+    if inner.is_exact or not isinstance(inner, AssumedDensity | Guided):
+        return None
+    try:
+        return MovingGrid.around(inner)
+    except ModelError:
+        return None
+
+
+def _normalised(log_values: Float[Array, "point node"]) -> tuple[Float[Array, "point node"], Float[Array, " node"]]:
+    """Return log values that sum to one over the points, and the log of what they summed to."""
+    total = jax.nn.logsumexp(log_values, axis=0)
+    return log_values - total, total

@@ -1,0 +1,75 @@
+"""How far an inner filter that is not exact moves the posterior: a few nodes are run with a better one.
+
+    d(theta)               what the better filter finds for log p(y_1..y_t | theta), less what the inner filter found
+    a + b'(theta - m)      a line through d at a few values of theta
+    C b                    what the posterior mean would move by; m and C are the posterior's mean and covariance
+
+To first order that is exact: a posterior times exp(b'theta) has its mean moved by C b.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from paramfilter.nodes.inner.moving_grid import MovingGrid, finer_than
+from paramfilter.nodes.state import Kept, NodeState
+from paramfilter.types import Numbers
+from paramfilter.weights import at_levels
+
+if TYPE_CHECKING:
+    from paramfilter.nodes.filter import NodeFilter
+
+NUM_CHECKED, CHECKED_PER_PARAMETER = 24, 5
+"""Values of theta that a check runs, at least, and for each parameter."""
+MOST_WORK = 4e8
+"""Moves from point to point that a check may take. If all data would take more, it looks at the first of them, and
+what it finds is taken to go on at the same rate."""
+
+
+def shift_of_mean(
+    filter: NodeFilter, state: NodeState, z: Float[Numbers, "point param"], weights: Float[Numbers, " point"]
+) -> Float[np.ndarray, " param"] | None:
+    """Return what the inner filter's error moves the posterior mean by, in sds; None if it cannot be told."""
+    finer = finer_than(filter.inner)
+    time = min(int(state.time), filter.num_kept)
+    if finer is None or time == 0:
+        return None
+    dimension = z.shape[1]
+    number = max(NUM_CHECKED, CHECKED_PER_PARAMETER * dimension)
+    chosen = at_levels(weights, (np.arange(number) + 0.5) / number)
+    num_steps = int(np.clip(MOST_WORK / (number * len(finer.ticks) ** 2), 1, time))
+    apart = z - weights @ z
+    found = filter.compiled(differences)(z[chosen].astype(jnp.result_type(float)), state.kept, np.int32(num_steps))
+    found = np.asarray(found, np.float64) * int(state.time) / num_steps
+    sd = np.sqrt(weights @ apart**2)
+    terms = np.concatenate([np.ones((number, 1)), apart[chosen] / sd], axis=1)
+    slopes = np.linalg.lstsq(terms, np.nan_to_num(found), rcond=1e-3)[0][1:]
+    correlation = (weights[:, None] * apart / sd).T @ (apart / sd)
+    return np.abs(correlation @ slopes)
+
+
+def differences(
+    filter: NodeFilter, z: Float[Array, "node param"], kept: Kept, num_steps: Int[Array, ""]
+) -> Float[Array, " node"]:
+    """Return the log likelihood of the finer filter less that of the inner filter, at each theta."""
+    inner = filter.inner
+    finer = finer_than(inner)
+    assert isinstance(finer, MovingGrid)
+    parameters = filter.model.parameters
+    theta = jax.vmap(parameters.constrain, out_axes=-1)(z)
+    constants = finer.prepare(theta)
+
+    def turn(index, carry):
+        x, total = carry
+        y, inputs = jax.tree.map(lambda leaf: leaf[index], (kept.ys, kept.inputs))
+        _, own = inner.step(constants["guide"], x["guide"], y, inputs)
+        x, better = finer.step(constants, x, y, inputs)
+        return x, total + (better - own)
+
+    start = (finer.init(theta, kept.initial_inputs), jnp.zeros(len(z)))
+    return jax.lax.fori_loop(0, num_steps, turn, start)[1]

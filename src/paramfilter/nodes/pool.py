@@ -1,0 +1,125 @@
+"""Nodes of several rounds, each drawn from a law of its own, and weighed as if drawn from the mean of all laws.
+
+    w_i  ~  p(z_i) L(z_i)^beta / mean_k q_k(z_i)
+
+L is the likelihood, and beta is 1, or less while tempering. A node where its own law is thin would have a huge weight;
+here it has an ordinary one as soon as another law covers it (the balance heuristic: E. Veach and L. Guibas, Optimally
+combining sampling techniques for Monte Carlo rendering, SIGGRAPH 1995).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from paramfilter.compensated import CompensatedSum
+from paramfilter.nodes.proposals import Mixture, log_sum, shares_of
+from paramfilter.nodes.state import Nodes
+from paramfilter.tracing import is_traced, numbers
+from paramfilter.types import Numbers
+
+LEAST = -1e30
+"""In place of minus infinity, from which nothing can be taken off."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Pool:
+    """Nodes of the last rounds, in as many slots as there may be rounds.
+
+    Attributes:
+        z: The nodes.
+        log_prior: log p(z).
+        log_likelihood: log p(y_1..y_t | z), less `offset`.
+        log_densities: Log density of each law at all nodes.
+        laws: The laws, with a leading axis.
+        is_used: Which slots have nodes.
+        offset: What was taken off the log likelihoods.
+    """
+
+    z: Float[Numbers, "round node param"]
+    log_prior: Float[Numbers, "round node"]
+    log_likelihood: Float[Numbers, "round node"]
+    log_densities: Float[Numbers, "law round node"]
+    laws: Mixture
+    is_used: Bool[Numbers, " round"]
+    offset: CompensatedSum
+
+    @classmethod
+    def start(cls, nodes: Nodes, num_slots: int, precision: Any) -> Pool:
+        """Begin with nodes whose law is known at themselves alone."""
+        xp = numbers(nodes)
+        is_first = xp.arange(num_slots) == 0
+
+        def first(leaf, otherwise=0.0):
+            leaf = xp.asarray(leaf, precision)
+            return xp.where(is_first.reshape(-1, *[1] * leaf.ndim), leaf, xp.asarray(otherwise, precision))
+
+        z = first(nodes.z)
+        return cls(
+            z=z,
+            log_prior=first(nodes.log_prior),
+            log_likelihood=first(nodes.log_likelihood),
+            log_densities=xp.where(is_first[:, None, None], first(nodes.log_proposal), xp.asarray(LEAST, precision)),
+            laws=Mixture.blank(num_slots, z.shape[-1], precision),
+            is_used=is_first,
+            offset=nodes.offset,
+        )
+
+    def add(self, nodes: Nodes, law: Mixture, slot: Any) -> Pool:
+        """Put the nodes of one law into a slot."""
+        xp = numbers(self, nodes, law, slot)
+        here = xp.arange(len(self.z)) == slot
+        put = lambda new, old: xp.where(here.reshape(-1, *[1] * (old.ndim - 1)), new, old).astype(old.dtype)
+        z = put(nodes.z, self.z)
+        laws = jax.tree.map(put, law, self.laws)
+        taken_off = (nodes.offset.total - self.offset.total) + (nodes.offset.lost - self.offset.lost)
+        at_all = law.log_density(z.reshape(-1, z.shape[-1])).reshape(z.shape[:2])
+        at_new = xp.where(here[:, None], at_all, _densities(laws, xp.asarray(nodes.z, z.dtype)))
+        columns = xp.where(here[:, None], at_new[:, None], self.log_densities)
+        return Pool(
+            z=z,
+            log_prior=put(nodes.log_prior, self.log_prior),
+            log_likelihood=put(nodes.log_likelihood + taken_off, self.log_likelihood),
+            log_densities=put(at_all, columns),
+            laws=laws,
+            is_used=here | self.is_used,
+            offset=self.offset,
+        )
+
+    def log_weights(self, power: Any = 1.0) -> Float[Numbers, "*power all"]:
+        """Return log weights of the nodes of all slots at a power of the likelihood, or at several."""
+        xp = numbers(self)
+        used = self.is_used
+        log_mean = log_sum(xp.where(used[:, None, None], self.log_densities, LEAST)) - xp.log(xp.sum(used))
+        power = xp.asarray(power, self.z.dtype)[..., None, None]
+        log_weights = xp.where(used[:, None], self.log_prior - log_mean + power * self.log_likelihood, LEAST)
+        return log_weights.reshape(*log_weights.shape[:-2], -1).astype(self.z.dtype)
+
+    def without_first(self) -> Pool:
+        """Leave out the nodes that the pool began with: as their law is not known at the others, weights are not exact
+        with them, but good enough to say where the next nodes should be."""
+        return replace(self, is_used=self.is_used & (numbers(self).arange(len(self.z)) > 0))
+
+    @property
+    def points(self) -> Float[Numbers, "all param"]:
+        """The nodes of all slots."""
+        return self.z.reshape(-1, self.z.shape[-1])
+
+
+def effective(log_weights: Float[Numbers, "*power all"]) -> Float[Numbers, "*power"]:
+    """Return the effective sample size."""
+    shares = shares_of(log_weights)
+    return 1.0 / numbers(log_weights).sum(shares**2, axis=-1)
+
+
+def _densities(laws: Mixture, z: Float[Numbers, "node param"]) -> Float[Numbers, "law node"]:
+    """Return the log density of each law."""
+    if is_traced((laws, z)):
+        return jax.lax.map(lambda law: law.log_density(jnp.asarray(z)), laws)
+    return np.stack([jax.tree.map(lambda leaf, k=k: leaf[k], laws).log_density(z) for k in range(len(laws.centres))])
