@@ -1,13 +1,12 @@
 """Beliefs along a path or given the present state, in the long run.
 
     python -m benchmarks.long_run [phi|phi_q|sin|star|cauchy_ar1|stochastic_volatility ...] [--until 10000] [--runs 6]
-    python -m benchmarks.long_run phi phi_q stochastic_volatility --banks
 
 AR(1) with an unknown coefficient (prior N(0, 1)) and exact conjugate beliefs, or with its process variance unknown too
 and `CrossInterpolation`, at several levels of observation noise; the other models with their default beliefs. The
 default proposal, N = 1000 in one or four islands, one ancestor or two, against trusted answers (see `stages`): some
-runs on each of 3 data sets, errors in posterior sds. With `--banks` a bank of filters for 1000 values of theta takes
-their place. Each row is kept in `results/long_run.json`, in the place of an earlier one of its kind.
+runs on each of 3 data sets, errors in posterior sds.
+Each row is kept in `results/long_run.json`, in the place of an earlier one of its kind.
 """
 
 from __future__ import annotations
@@ -48,10 +47,6 @@ def filters(
 ) -> Iterator[tuple[str, pf.ParticleFilter]]:
     """Go through the filters that were asked for, each with the name of its kind."""
     for num_islands in options.islands:
-        if options.banks:
-            preset = pf.kalman_bank_filter if unknown in AUTOREGRESSIONS else pf.particle_bank_filter
-            yield preset.__name__, preset(on.model, NUM_PARTICLES, num_islands=num_islands)
-            continue
         for num_ancestors in options.ancestors:
             loop = {"num_islands": num_islands, "num_ancestors": num_ancestors}
             yield "beliefs", pf.ParticleFilter(on.model, NUM_PARTICLES, belief, pf.proposals.LookAhead(), **loop)
@@ -64,7 +59,6 @@ def main() -> None:
     parser.add_argument("--noise", type=float, nargs="*", default=(0.3, 1.0, 3.0))
     parser.add_argument("--islands", type=int, nargs="*", default=(1, 4))
     parser.add_argument("--ancestors", type=int, nargs="*", default=(1, 2))
-    parser.add_argument("--banks", action="store_true", help="banks of filters in place of beliefs")
     parser.add_argument("--until", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=6, help="on each data set")
     options = parser.parse_args()

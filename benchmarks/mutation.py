@@ -41,13 +41,10 @@ MODULES = (
 # Where neither the folder nor the first word of the file's name leads to its tests.
 TESTS_ELSEWHERE = {
     "filters/loop": ["filters/test_loop.py", "filters/test_bad_input.py", "filters/test_backward.py"],
-    "kalman": ["references/test_kalman_grid.py", "filters/test_banks.py"],
+    "kalman": ["references/test_kalman_grid.py", "nodes/test_inner_filters.py"],
     "fleet": ["test_fleet.py"],
-    "beliefs/renewing_kernel": ["beliefs/test_mixing.py"],
-    "beliefs/weight_fit": ["beliefs/test_mixing.py"],
     "beliefs/log_polynomial": ["beliefs/test_taylor.py"],
     "beliefs/coordinates": ["beliefs/test_window.py", "beliefs/test_chebyshev.py"],
-    "proposals/kalman_bank": ["filters/test_banks.py"],
 }
 LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*", "_build")
 TEST = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)

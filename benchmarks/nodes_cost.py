@@ -6,7 +6,7 @@ For each model, in one process and in turn:
 - hot: of the compiled program alone, over the same arithmetic written bare (`ratio`): the inner filters of all nodes,
   the sum of log likelihoods and the effective sample size, and the moments that a history records, in a `lax.scan`;
 - instructions of the program, before and after optimizing, and bytes of the state, kept data apart;
-- before: microseconds an observation of `pf.run` with the filter that was the default before nodes, of the same model.
+- extended: microseconds an observation of `pf.run` with the extended parameter filter of the same model, 500 particles.
 
 Medians of several turns; each row is kept in `results/nodes_cost.json`.
 """
@@ -30,33 +30,29 @@ from benchmarks.truth.problems import PROBLEMS
 from paramfilter.filters.advance import WINDOW, window_of
 from paramfilter.nodes.advance import advance
 
-NUM_STEPS, NUM_BEFORE, NUM_CALLS = 2048, 128, 50
+NUM_STEPS, NUM_SHORT, NUM_CALLS = 2048, 128, 50
+NUM_PARTICLES = 500
 HEADING = {"units": "CPU microseconds an observation; bytes of a state without the kept data"}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model, what makes its data, and the default before nodes."""
+    """A model, and what makes its data."""
 
     model: Callable[[], pf.StateSpaceModel]
     truth: dict[str, Any]
-    before: Callable[[pf.StateSpaceModel], Any]
 
 
-def of_truth(name: str, before: Callable[[pf.StateSpaceModel], Any]) -> Case:
+def of_truth(name: str) -> Case:
     problem = PROBLEMS[name]
-    return Case(problem.model, dict(problem.truth), before)
+    return Case(problem.model, dict(problem.truth))
 
 
 CASES = {
-    "ar1": of_truth("ar1_300", lambda model: pf.kalman_bank_filter(model, 1000)),
-    "tracking": Case(
-        pf.models.tracking,
-        {"q": 0.02, "r": [1.0, 0.3], "bias": 0.5},
-        lambda model: pf.kalman_bank_filter(model, 1500),
-    ),
-    "stochastic_volatility": of_truth("sv", lambda model: pf.particle_bank_filter(model, 1000)),
-    "sin": of_truth("sin", lambda model: pf.extended_parameter_filter(model, 500)),
+    "ar1": of_truth("ar1_300"),
+    "tracking": Case(pf.models.tracking, {"q": 0.02, "r": [1.0, 0.3], "bias": 0.5}),
+    "stochastic_volatility": of_truth("sv"),
+    "sin": of_truth("sin"),
 }
 
 
@@ -73,8 +69,8 @@ def measure(name: str, case: Case) -> dict[str, Any]:
     model = case.model()
     _, ys = pf.simulate(jax.random.key(0), model, case.truth, NUM_STEPS + WINDOW)
     ys, coming = np.asarray(ys)[:NUM_STEPS], np.asarray(ys)[NUM_STEPS:]
-    filter, before = pf.node_filter(model), case.before(model)
-    start, old_start = filter.init(jax.random.key(1)), before.init(jax.random.key(1))
+    filter, extended = pf.node_filter(model), pf.extended_parameter_filter(model, NUM_PARTICLES)
+    start, extended_start = filter.init(jax.random.key(1)), extended.init(jax.random.key(1))
     late, _ = pf.run(filter, start, ys, progress=False)
     window, _ = window_of((coming, None))
     program = filter.compiled(advance)
@@ -87,10 +83,10 @@ def measure(name: str, case: Case) -> dict[str, Any]:
             "step": lambda: calls(filter, late, coming[:NUM_CALLS]),
             "hot": lambda: program(patient, filter.blank, window, None, *steps),
             "bare": lambda: bare(patient.nodes, jnp.asarray(window)),
-            "before": lambda: pf.run(before, old_start, ys[:NUM_BEFORE], progress=False),
+            "extended": lambda: pf.run(extended, extended_start, ys[:NUM_SHORT], progress=False),
         }
     )
-    each = {"run": NUM_STEPS, "step": NUM_CALLS, "hot": WINDOW, "bare": WINDOW, "before": NUM_BEFORE}
+    each = {"run": NUM_STEPS, "step": NUM_CALLS, "hot": WINDOW, "bare": WINDOW, "extended": NUM_SHORT}
     cost = {what: round(float(np.median(seconds[what])) / each[what] * 1e6, 2) for what in seconds}
     lowered = jax.jit(functools.partial(advance, filter)).lower(patient, filter.blank, window, None, *steps)
     compiled = lowered.compile()
@@ -100,7 +96,7 @@ def measure(name: str, case: Case) -> dict[str, Any]:
         "filter": repr(filter),
         **cost,
         "ratio": round(float(np.median(seconds["hot"] / seconds["bare"])), 3),
-        "gain": round(cost["before"] / cost["run"], 1),
+        "gain": round(cost["extended"] / cost["run"], 1),
         "instructions": sum(" = " in line for line in lowered.as_text().splitlines()),
         "compiled_instructions": sum(" = " in line for line in (compiled.as_text() or "").splitlines()),
         "bytes": int(sum(np.asarray(leaf).nbytes for leaf in leaves)),

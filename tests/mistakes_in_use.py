@@ -146,7 +146,7 @@ def calibration_at_one_number(key, filter):
     pf.calibrate(key, filter, 100, 10)
 
 
-@of_running(pf.ArgumentError, "no warning 'W99'", "W01 to W15")
+@of_running(pf.ArgumentError, "no warning 'W99'", "W01 to W14")
 def code_that_does_not_exist():
     pf.explain("W99")
 

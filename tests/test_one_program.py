@@ -15,7 +15,6 @@ FILTERS = {
     "extended parameter filter": lambda: pf.extended_parameter_filter(
         pf.models.sin(), 32, belief=pf.beliefs.Chebyshev(17), proposal=pf.proposals.Bootstrap()
     ),
-    "bank of Kalman filters": lambda: pf.kalman_bank_filter(MODEL, 32),
 }
 
 

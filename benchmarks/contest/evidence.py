@@ -31,15 +31,14 @@ SIZES: dict[tuple[str, str], dict[str, int]] = {
     ("ours", "assumed"): MANY,
     ("ours", "storvik"): MANY,
     ("ours", "nested"): NESTED,
-    ("ours", "kalman_bank"): MANY,
-    ("ours", "particle_bank"): {"num_particles": 1000},
+    ("ours", "node"): {"num_particles": 512},
     ("ours", "smc2"): OUTER,
     ("particles", "smc2"): {"num_theta": 100, "num_x": 300},
     ("smcx", "smc2"): OUTER,
     ("smcs", "storvik"): MANY,
 }
 IDENTITY = ("problem", "library", "algorithm")
-ONLY_FOR = {"paper": "sin", "storvik": "ar1", "kalman_bank": "ar1"}
+ONLY_FOR = {"paper": "sin", "storvik": "ar1"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

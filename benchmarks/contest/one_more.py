@@ -29,8 +29,7 @@ MOST_SECONDS = 1800.0
 IDENTITY = ("problem", "t", "library", "algorithm")
 ASKED = {
     ("ours", "extended_parameter"): False,
-    ("ours", "kalman_bank"): False,
-    ("ours", "particle_bank"): False,
+    ("ours", "node"): False,
     ("ours", "liu_west"): False,
     ("ours", "smc2"): False,
     ("ours", "pmmh"): True,

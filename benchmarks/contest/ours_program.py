@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from paramfilter.separability.cross import FEW_PARAMETERS
 
 PAPER_BELIEFS = {"sin": printed_sin(), "cauchy_ar1": printed_cauchy(), "star": printed_star()}
 
-FILTERS: dict[str, Callable[..., pf.ParticleFilter]] = {
+FILTERS: dict[str, Callable[..., Any]] = {
     "extended_parameter": lambda name, model, num: pf.extended_parameter_filter(model, num),
     "paper": lambda name, model, num: pf.ParticleFilter(model, num, PAPER_BELIEFS[name], **PAPER_LOOP),
     "liu_west": lambda name, model, num: pf.liu_west_filter(model, num, num_islands=1),
@@ -30,8 +31,7 @@ FILTERS: dict[str, Callable[..., pf.ParticleFilter]] = {
     "assumed": lambda name, model, num: pf.assumed_parameter_filter(model, num),
     "storvik": lambda name, model, num: pf.storvik_filter(model, num),
     "nested": lambda name, model, num: pf.nested_particle_filter(model, num),
-    "kalman_bank": lambda name, model, num: pf.kalman_bank_filter(model, num),
-    "particle_bank": lambda name, model, num: pf.particle_bank_filter(model, num),
+    "node": lambda name, model, num: pf.node_filter(model, num),
 }
 
 
@@ -53,12 +53,21 @@ def filter_once(kind: str, problem: str, num_particles: int):
     """Return the filter and a compiled loop over a stretch of a stream."""
     filter = FILTERS[kind](problem, CONTEST[problem].model(), num_particles)
 
+    if kind == "node":  # its nodes are renewed between calls of its compiled loop
+        return filter, partial(stretch, filter)
+
     def turn(stream, index, state):
         y, inputs = jax.tree.map(lambda leaf: leaf[index], stream)
         return filter.step(state, y, inputs)[0]
 
     run = jax.jit(lambda state, stream, begin, end: jax.lax.fori_loop(begin, end, partial(turn, stream), state))
     return filter, run
+
+
+def stretch(filter: pf.nodes.NodeFilter, state: Any, stream: Any, begin: int, end: int) -> Any:
+    """Take a filter through a part of a stream."""
+    ys, inputs = jax.tree.map(lambda leaf: leaf[begin:end], stream)
+    return pf.run(filter, state, ys, inputs, progress=False)[0]
 
 
 def smc2(task: Task) -> Iterator[Posterior]:

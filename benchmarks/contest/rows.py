@@ -25,7 +25,7 @@ GOOD_ENOUGH = 0.25
 """The error that the headline asks for, in sds."""
 WIN = 10.0
 """How many times our default's CPU seconds a rival needs to have lost."""
-PRESETS = ("extended_parameter", "kalman_bank", "particle_bank", "paper", "storvik", "assumed")
+PRESETS = ("node", "extended_parameter", "paper", "storvik", "assumed")
 """Of ours; the rest that we wrote are yardsticks, and count as rivals."""
 
 Row = dict[str, Any]

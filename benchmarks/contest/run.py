@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Run the contest of PROTOCOL.md.")
     parser.add_argument("problems", nargs="*", help=f"of {', '.join(CONTEST)}; all unless given")
     parser.add_argument("--libraries", nargs="*", help="ours, particles, smcx, ...; all unless given")
-    parser.add_argument("--algorithms", nargs="*", help="kalman_bank, smc2, ...; all unless given")
+    parser.add_argument("--algorithms", nargs="*", help="node, smc2, ...; all unless given")
     parser.add_argument("--most-seconds", type=float, default=MOST_SECONDS)
     chosen = parser.parse_args(arguments)
     ladders = [

@@ -20,8 +20,7 @@ HEADER = (
 BLUE, GREY = "#0072b2", "#999999"
 COLOURS = {
     "extended_parameter": BLUE,
-    "kalman_bank": BLUE,
-    "particle_bank": BLUE,
+    "node": BLUE,
     "liu_west": "#e69f00",
     "liu_west_blind": "#e69f00",
     "sir": "#d55e00",
@@ -32,7 +31,7 @@ COLOURS = {
     "storvik": "#000000",
 }
 """Of Okabe and Ito, which the colour-blind can tell apart; the rest is grey."""
-MARKERS = {"kalman_bank": "s", "particle_bank": "D", "paper": "v", "assumed": "^", "liu_west_blind": "x", "if2": "x"}
+MARKERS = {"node": "s", "paper": "v", "assumed": "^", "liu_west_blind": "x", "if2": "x"}
 STYLES = {"ours": "-", "particles": "--", "smcx": ":", "pypomp": "-.", "smcs": (0, (6, 1))}
 
 

@@ -6,8 +6,9 @@ runs with several keys. One line is printed for each problem:
 - rms and worst: errors of posterior means in exact posterior sds, over all parameters and runs;
 - sd: the range of posterior sds, as ratios to the exact ones;
 - us: CPU microseconds an observation; the first data set runs once before, so that compiling does not count;
-- warned: runs with a finding of `pf.diagnose` among those with an error above 0.25, and among those below 0.1, where
-  the error of a run is that of its worst parameter;
+- warned: runs with a finding of `pf.diagnose` about the approximation among those with an error above 0.25, and among
+  those below 0.1, where the error of a run is that of its worst parameter;
+- misfit: runs of which `pf.diagnose` says that the model does not fit the data (W05), which is no error of the filter;
 - told: the share of runs whose `posterior.error()`, if the filter has it, is within a factor of 3 of the true error,
   both at the worst parameter. Errors below the reference's own standard error count as that.
 
@@ -38,6 +39,8 @@ from benchmarks.truth.references import RESULTS
 
 LARGE_ERROR, SMALL_ERROR = 0.25, 0.1
 HONEST_FACTOR = 3.0
+OF_THE_MODEL = {"W05"}
+"""Findings that speak of the model, and not of the approximation."""
 QUICK_DATA_SETS, QUICK_KEYS = 2, 1
 
 Row = dict[str, Any]
@@ -48,6 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Hold a filter against exact posteriors.")
     parser.add_argument("--filter", required=True, help="a preset of paramfilter, such as auto_filter")
     parser.add_argument("--num-particles", type=int, help="for presets that need a size")
+    parser.add_argument("--nodes", type=int, help="for node_filter: another number of nodes than the usual one")
+    parser.add_argument("--kept", type=int, help="for node_filter: another number of observations kept")
+    parser.add_argument("--all", action="store_true", help="print a line for what was run so far, over all problems")
     parser.add_argument("--problems", nargs="*", help=f"of {', '.join(CASES)}; all unless given")
     parser.add_argument("--keys", type=int, default=3, help="runs of each data set")
     parser.add_argument("--datasets", type=int, default=8, help="data sets of each problem, at most")
@@ -56,6 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     make, label = getattr(pf, chosen.filter), chosen.filter
     if chosen.num_particles is not None:
         make, label = partial(make, num_particles=chosen.num_particles), f"{label}_{chosen.num_particles}"
+    sizes = {"num_nodes": chosen.nodes, "num_kept": chosen.kept}
+    if any(sizes.values()):
+        make = partial(make, **{name: size for name, size in sizes.items() if size is not None})
+        label += "".join(f"_{size}_{name[4:]}" for name, size in sizes.items() if size is not None)
+    if chosen.all:
+        rows = json.loads((RESULTS / f"{label}.json").read_text())["rows"]
+        print(f"{len(rows)} runs of {len({row['problem'] for row in rows})} problems: {summary(rows)}")
+        return
     num_keys, num_sets = (QUICK_KEYS, QUICK_DATA_SETS) if chosen.quick else (chosen.keys, chosen.datasets)
     for name in chosen.problems or CASES:
         case = CASES[name]
@@ -132,6 +146,16 @@ def line(rows: list[Row]) -> str:
         f"rms {np.sqrt(np.mean(errors**2)):7.3f}  worst {np.max(largest):7.2f}  "
         f"sd {np.min(ratios):.2f} to {np.max(ratios):.2f}  {np.mean([row['micros'] for row in rows]):8.1f} us  "
         f"warned {warned(rows, largest > LARGE_ERROR)} above {LARGE_ERROR}, "
+        f"{warned(rows, largest < SMALL_ERROR)} below {SMALL_ERROR}  "
+        f"misfit {sum(bool(OF_THE_MODEL & set(row['findings'] or ())) for row in rows)}  told {told(rows, largest)}"
+    )
+
+
+def summary(rows: list[Row]) -> str:
+    """Summarize how honest all runs were, whose errors may be of any number of parameters."""
+    largest = np.array([np.max(np.abs(row["errors"])) for row in rows])
+    return (
+        f"warned {warned(rows, largest > LARGE_ERROR)} above {LARGE_ERROR}, "
         f"{warned(rows, largest < SMALL_ERROR)} below {SMALL_ERROR}  told {told(rows, largest)}"
     )
 
@@ -141,7 +165,7 @@ def warned(rows: list[Row], among: np.ndarray) -> str:
     chosen = [
         row["findings"] for row, is_one in zip(rows, among, strict=True) if is_one and row["findings"] is not None
     ]
-    return f"{sum(bool(codes) for codes in chosen)}/{len(chosen)}"
+    return f"{sum(bool(set(codes) - OF_THE_MODEL) for codes in chosen)}/{len(chosen)}"
 
 
 def told(rows: list[Row], largest: np.ndarray) -> str:

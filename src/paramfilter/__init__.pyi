@@ -48,11 +48,9 @@ from .outcome import Outcome as Outcome
 from .presets import assumed_parameter_filter as assumed_parameter_filter
 from .presets import auto_filter as auto_filter
 from .presets import extended_parameter_filter as extended_parameter_filter
-from .presets import kalman_bank_filter as kalman_bank_filter
 from .presets import liu_west_filter as liu_west_filter
 from .presets import nested_particle_filter as nested_particle_filter
 from .presets import node_filter as node_filter
-from .presets import particle_bank_filter as particle_bank_filter
 from .presets import sir_filter as sir_filter
 from .presets import storvik_filter as storvik_filter
 from .results import open_result as open_result

@@ -162,7 +162,7 @@ def _advance(filter: Filter, states: Any, ys, inputs, start, stop):
             state, info = filter.step(carry[0], y, inputs_now)
             return state, jnp.max(info.rhat), info.num_ancestors
 
-        nothing = (state, jnp.zeros((), state.z.dtype), jnp.int32(0))
+        nothing = (state, jnp.zeros((), jnp.result_type(float)), jnp.int32(0))
         return jax.lax.fori_loop(start, stop, turn, nothing)
 
     return jax.lax.map(one, (states, ys))

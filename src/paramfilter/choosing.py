@@ -53,15 +53,6 @@ def choose_algorithm(model: StateSpaceModel, can_have_nodes: bool = True) -> Alg
     return Algorithm("node_filter", usual_nodes(model, choice.inner), f"{choice.inner.name}; {choice.reason}")
 
 
-def choose_member(model: StateSpaceModel) -> tuple[Proposal, int]:
-    """Return how a member of a crowd moves, and how many make a crowd."""
-    try:
-        is_exact = isinstance(Guided().bind(model), GaussianProduct)
-    except ProposalError:
-        is_exact = False
-    return (Guided(), 30) if is_exact else (Bootstrap(), 100)
-
-
 def choose_belief(model: StateSpaceModel) -> tuple[Belief, str]:
     """Return the belief that suits a model (see `separability.advice_for`), and why."""
     advice = advice_for(model)

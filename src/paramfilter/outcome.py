@@ -30,9 +30,8 @@ class Outcome(enum.IntFlag):
     STATISTIC_OVERFLOW = 64
     ISLAND_WEIGHTS_ZERO = 128
     OUTLIER_SKIPPED = 256
-    VALUES_FAR_OUT = 512
-    NODES_TOO_FEW = 1024
-    SURFACE_INACCURATE = 2048
+    NODES_TOO_FEW = 512
+    SURFACE_INACCURATE = 1024
 
 
 MESSAGES = {
@@ -72,10 +71,6 @@ MESSAGES = {
     Outcome.OUTLIER_SKIPPED: (
         "an observation lay far outside all forecasts and was taken as missing, as SkipOutliers was told to. Seldom is "
         "well; often means that the model does not hold."
-    ),
-    Outcome.VALUES_FAR_OUT: (
-        "the posterior lies far out in the prior, more than 2.75 of its sds from its mean. A bank's values begin as "
-        "draws of the prior, of which few were near: its mean may be a posterior sd off, and its sd too small."
     ),
     Outcome.NODES_TOO_FEW: (
         "too few nodes of theta lie where the posterior is, after many tries to place them. Use more nodes "

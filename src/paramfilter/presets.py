@@ -13,10 +13,9 @@ from paramfilter.beliefs import (
     Jitter,
     MomentMatched,
     PointMass,
-    RenewingKernel,
     ShrinkingKernel,
 )
-from paramfilter.choosing import choose_algorithm, choose_belief, choose_member, choose_proposal
+from paramfilter.choosing import choose_algorithm, choose_belief, choose_proposal
 from paramfilter.filters.base import Filter
 from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.particle_filter import ParticleFilter, require_model_and_size
@@ -27,13 +26,11 @@ from paramfilter.nodes.inner import InnerFilter
 from paramfilter.proposals import (
     Bootstrap,
     CrowdMove,
-    KalmanMove,
     Proposal,
     crowd_of,
     has_jumps,
-    with_kalman_filter,
 )
-from paramfilter.resampling import Resampling, Systematic, WhenEssBelow
+from paramfilter.resampling import Resampling, Systematic
 from paramfilter.waiting import waiting
 
 DEFAULT_ISLANDS = 4
@@ -76,11 +73,11 @@ def auto_filter(model: StateSpaceModel, num_particles: int | None = None, **opti
     Args:
         model: The model.
         num_particles: N; None for a number that suits the model.
-        options: Of `ParticleFilter`: `num_islands`, `outliers` and `num_ancestors`. With any of them the extended
-            parameter filter is taken, since a node filter has none.
+        options: `outliers`, and of `ParticleFilter`: `num_islands` and `num_ancestors`. With one of these two the
+            extended parameter filter is taken, since a node filter has none.
     """
     with waiting("inspecting the model"):
-        choice = choose_algorithm(model, can_have_nodes=not options)
+        choice = choose_algorithm(model, can_have_nodes=not {"num_islands", "num_ancestors"} & options.keys())
     size = choice.num_particles if num_particles is None else num_particles
     print(f"{model.name}: {choice.name}(model, {size}) ({choice.reason})")
     return PRESETS[choice.name](model, size, **options)
@@ -169,63 +166,6 @@ def nested_particle_filter(
     return ParticleFilter(crowd, num_particles, Jitter(num_particles**-0.75), CrowdMove(), **options)
 
 
-def kalman_bank_filter(
-    model: StateSpaceModel,
-    num_particles: int,
-    *,
-    discount: float = 0.85,
-    resampling: Resampling = WhenEssBelow(0.5, Systematic()),
-    **options: Unpack[OtherOptions],
-) -> ParticleFilter:
-    """Make a bank of Kalman filters, one for each value of theta: for models that are linear and Gaussian given theta.
-
-    Given theta the law of the state is exact, and a particle holds it (`state.x` has `mean` and `covariance`); all that
-    is random is theta. Few values go a long way, with any number of parameters, variances included. Histories and
-    forecasts are of the model's own state.
-
-    Args:
-        model: Gaussian laws, whose means are linear in x and whose scales do not depend on x. This is checked.
-        num_particles: N values of theta.
-        discount: How far values move when they are renewed; see `beliefs.RenewingKernel`.
-        resampling: When and how values are resampled, and so renewed.
-        options: Of the loop: `num_islands`, `outliers` and `num_ancestors`, as in `ParticleFilter`.
-    """
-    num_particles = require_model_and_size(model, num_particles)
-    bank, belief = with_kalman_filter(model), RenewingKernel(discount, weights_are_exact=True)
-    return ParticleFilter(bank, num_particles, belief, KalmanMove(), resampling, **options)
-
-
-def particle_bank_filter(
-    model: StateSpaceModel,
-    num_particles: int,
-    *,
-    num_states: int | None = None,
-    discount: float = 0.85,
-    resampling: Resampling = WhenEssBelow(0.5, Systematic()),
-    **options: Unpack[OtherOptions],
-) -> ParticleFilter:
-    """Make a bank of small particle filters, one for each value of theta, which are renewed by a kernel.
-
-    It differs from `nested_particle_filter` in when values move: right after they were resampled, and not by noise of
-    a fixed size; and in how states move: exactly given the next observation, if they are Gaussian and observed
-    linearly. For models with several parameters. Values begin as draws from the prior, so a posterior far out in its
-    tail is found slowly.
-
-    Args:
-        model: The model.
-        num_particles: N values of theta.
-        num_states: M states for each of them; None for 30 if they move exactly given the next observation, and else
-            for 100.
-        discount: How far values move when they are renewed; see `beliefs.RenewingKernel`.
-        resampling: When and how values are resampled, and so renewed.
-        options: Of the loop, as in `kalman_bank_filter`.
-    """
-    num_particles = require_model_and_size(model, num_particles)
-    member, usual_size = choose_member(model)
-    bank, belief = crowd_of(model, usual_size if num_states is None else num_states), RenewingKernel(discount)
-    return ParticleFilter(bank, num_particles, belief, CrowdMove(member), resampling, **options)
-
-
 def storvik_filter(
     model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
 ) -> ParticleFilter:
@@ -305,8 +245,6 @@ PRESETS: dict[str, Callable[..., Filter]] = {
         auto_filter,
         node_filter,
         extended_parameter_filter,
-        kalman_bank_filter,
-        particle_bank_filter,
         storvik_filter,
         assumed_parameter_filter,
         liu_west_filter,

@@ -48,7 +48,13 @@ def few_at_a_time(
     return jax.lax.while_loop(lambda rows: jnp.any(are_waiting(rows)), advance_some, rows)
 
 
-def rarely(is_due: Bool[Array, ""], branch: Callable[[PyTree], PyTree], operands: PyTree, otherwise: PyTree) -> PyTree:
+def rarely(
+    is_due: Bool[Array, ""],
+    branch: Callable[[PyTree], PyTree],
+    operands: PyTree,
+    otherwise: PyTree,
+    share: int = BATCH_SHARE,
+) -> PyTree:
     """Return `branch(operands)` if `is_due`, else `otherwise`, which has the same structure.
 
     Args:
@@ -56,6 +62,7 @@ def rarely(is_due: Bool[Array, ""], branch: Callable[[PyTree], PyTree], operands
         branch: It must not refer to traced values other than its operands.
         operands: What the branch needs.
         otherwise: The answer if it is not due.
+        share: In a `vmap`, one in so many takes the branch at a time.
 
     >>> double = lambda is_due, x: rarely(is_due, lambda x: 2 * x, x, x)
     >>> jax.vmap(double)(jnp.array([True, False, True]), jnp.arange(3)).tolist()
@@ -81,7 +88,7 @@ def rarely(is_due: Bool[Array, ""], branch: Callable[[PyTree], PyTree], operands
             return jnp.bool_(False), branch(structure.unflatten(whole))
 
         start = (are_due, answers)
-        _, answers = few_at_a_time(lambda rows: rows[0], jax.vmap(answer), start, own, BATCH_SHARE)
+        _, answers = few_at_a_time(lambda rows: rows[0], jax.vmap(answer), start, own, share)
         return answers, jax.tree.map(lambda _: True, answers)
 
     return choose(is_due, operands, otherwise)

@@ -27,7 +27,7 @@ FILTERS = {
     "taylor of log density, two parameters": lambda: pf.ParticleFilter(
         pf.models.star(), 32, pf.beliefs.TaylorOfLogDensity(order=2)
     ),
-    "kalman bank": lambda: pf.kalman_bank_filter(pf.models.linear_gaussian(q=dist.InverseGamma(4.0, 3.0)), 32),
+    "liu west": lambda: pf.liu_west_filter(pf.models.linear_gaussian(q=dist.InverseGamma(4.0, 3.0)), 32),
     "sir": lambda: pf.sir_filter(pf.models.sin(), 32, resampling=pf.resampling.Multinomial()),
 }
 
@@ -39,7 +39,7 @@ def make(name, x64):
 
 
 CASES = [*((name, False) for name in FILTERS), ("storvik", True)]
-QUICK = ("storvik", "kalman bank")
+QUICK = ("storvik", "liu west")
 
 
 @pytest.fixture(

@@ -145,9 +145,12 @@ def test_a_chosen_filter_says_what_it_is(capsys):
 
 
 def test_options_of_particles_ask_for_particles():
-    filter = pf.auto_filter(two_parameters(KINDS["linear"][0]), 64, outliers=pf.SkipOutliers())
+    model = two_parameters(KINDS["linear"][0])
+    filter = pf.auto_filter(model, 64, outliers=pf.SkipOutliers(), num_islands=2)
     assert isinstance(filter, pf.ParticleFilter)
-    assert (filter.num_particles, filter.outliers) == (64, pf.SkipOutliers())
+    assert (filter.num_particles, filter.outliers, filter.num_islands) == (64, pf.SkipOutliers(), 2)
+    gated = pf.auto_filter(model, 64, outliers=pf.SkipOutliers())
+    assert isinstance(gated, pf.nodes.NodeFilter) and gated.outliers == pf.SkipOutliers(), "nodes gate as well"
 
 
 def test_a_broken_model_is_not_a_reason_to_take_another_filter():

@@ -26,7 +26,7 @@ def some_mixture(dimension):
     drawn = np.asarray(jax.random.normal(jax.random.key(dimension), (300, dimension + 1)), float)
     mixed = drawn[:, :dimension] @ (np.eye(dimension) + 0.5 * np.ones((dimension, dimension))) + 1.0
     prior = Normal(np.zeros(dimension), 3.0 * np.eye(dimension))
-    return mixture_of(mixed, drawn[:, -1], drawn[:, -1] / 2, np.asarray(0.7), prior)
+    return mixture_of(mixed, drawn[:, -1], drawn[:, -1] / 2, np.asarray(0.7), prior, 512, mixed.shape[1] >= 5)
 
 
 @pytest.mark.parametrize("dimension", [1, 3])

@@ -175,7 +175,7 @@ def test_results_and_diagnosis_know_the_filter(after, capsys):
 def test_few_nodes_are_said_to_be_few():
     rough = pf.node_filter(MODEL, 16, num_kept=1)
     state, history = pf.run(rough, rough.init(jax.random.key(0)), YS)
-    assert {finding.code.code for finding in pf.diagnose(state, history).findings} & {"W14", "W15"}
+    assert {finding.code.code for finding in pf.diagnose(state, history).findings} & {"W13", "W14"}
 
 
 def test_a_filter_says_what_it_is():
@@ -211,7 +211,7 @@ def test_a_slip_is_as_good_as_missing(after):
     assert_same(state.nodes, plainly.nodes)
     raised = {int(time): pf.Outcome(int(history.info.outcome[time])) for time in np.flatnonzero(history.info.outcome)}
     assert raised == {50: pf.Outcome.OUTLIER_SKIPPED, 90: pf.Outcome.OBSERVATION_NOT_FINITE}
-    assert history.info.pit[50] == 1.0
+    assert history.info.pit[50] > 0.999
     codes = [finding.code.code for finding in pf.diagnose(state, history).findings]
     assert "W12" in codes
 
@@ -257,3 +257,12 @@ def test_the_error_of_an_inner_filter_is_told():
     assert rough.shift_by_inner[0] == pytest.approx(moved, rel=0.35), "to first order"
     assert moved > 0.1, "or there is nothing to tell"
     assert rough.error()["sigma"] >= rough.shift_by_inner[0]
+
+
+def test_few_nodes_for_many_parameters_are_no_numbers_out_of_nowhere():
+    model = pf.models.multispecies()
+    ys = np.array(pf.simulate(jax.random.key(0), model, model.parameters.constrain(jnp.zeros(10)), 12)[1])
+    filter = pf.node_filter(model, 16, num_kept=16)
+    state, _ = pf.run(filter, filter.init(jax.random.key(0)), ys)
+    assert pf.Outcome.NODES_TOO_FEW in pf.Outcome(int(state.outcome))
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(filter.posterior(state).mean()))

@@ -10,7 +10,6 @@ from paramfilter.beliefs.forgetting import Forgetting
 from paramfilter.beliefs.moment_matched import MomentMatched
 from paramfilter.beliefs.moved_points import Jitter, ShrinkingKernel
 from paramfilter.beliefs.point_mass import PointMass
-from paramfilter.beliefs.renewing_kernel import RenewingKernel
 from paramfilter.beliefs.taylor_of_log_density import TaylorOfLogDensity
 from paramfilter.beliefs.taylor_of_mean import TaylorOfMean
 
@@ -29,7 +28,6 @@ __all__ = [
     "MomentMatched",
     "Moments",
     "PointMass",
-    "RenewingKernel",
     "ShrinkingKernel",
     "TaylorOfLogDensity",
     "TaylorOfMean",

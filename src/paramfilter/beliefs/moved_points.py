@@ -3,7 +3,7 @@
 Both ways keep values from running out, and pay for it. `ShrinkingKernel` draws from a kernel around each value, pulled
 towards the mean of all so that mean and covariance stay as they are; the shape of the posterior does not, and what is
 forgotten that way is never made up for. `Jitter` adds noise of a fixed size, so the posterior never gets narrower than
-that allows. Both are here to be compared with; `renewing_kernel` has a better way.
+that allows. Both are here to be compared with.
 
 J. Liu and M. West, Combined parameter and state estimation in simulation-based filtering, in: Sequential Monte Carlo
 methods in practice, 2001; D. Crisan and J. Miguez, Nested particle filters for online parameter estimation in

@@ -124,16 +124,8 @@ SKIPPED = Code(
     "part of the model; SkipOutliers with a larger distance.",
 )
 
-FAR_OUT = Code(
-    "W13",
-    "values of theta far out in the prior",
-    outcome.MESSAGES[Outcome.VALUES_FAR_OUT],
-    "a prior that is wider or better placed, or start_from_draws; many more values; extended_parameter_filter, whose "
-    "beliefs do not begin as draws.",
-)
-
 FEW_NODES = Code(
-    "W14",
+    "W13",
     "nodes do not cover the posterior",
     outcome.MESSAGES[Outcome.NODES_TOO_FEW] + " Or: " + outcome.MESSAGES[Outcome.SURFACE_INACCURATE],
     "more nodes, node_filter(model, 4096); more kept observations, num_kept=100_000; a prior that rules out what "
@@ -141,7 +133,7 @@ FEW_NODES = Code(
 )
 
 UNSURE = Code(
-    "W15",
+    "W14",
     "the posterior mean may be off",
     "the filter's own estimate of its error is large: few nodes carry the weight, or a surface in place of the "
     "likelihood misses it. Means and intervals are rough.",
@@ -161,7 +153,6 @@ CODES = (
     OVERFLOW,
     LOST_ISLAND,
     SKIPPED,
-    FAR_OUT,
     FEW_NODES,
     UNSURE,
 )
@@ -176,7 +167,6 @@ OF_FLAG = {
     Outcome.STATISTIC_OVERFLOW: OVERFLOW,
     Outcome.ISLAND_WEIGHTS_ZERO: LOST_ISLAND,
     Outcome.OUTLIER_SKIPPED: SKIPPED,
-    Outcome.VALUES_FAR_OUT: FAR_OUT,
     Outcome.NODES_TOO_FEW: FEW_NODES,
     Outcome.SURFACE_INACCURATE: FEW_NODES,
 }

@@ -36,7 +36,7 @@ HUGE_RHAT = 1000
 """R-hat from which only its order is told: islands that hold one value each have no spread to compare with."""
 
 LARGEST_ERROR = 0.25
-"""Estimated error of a posterior mean, in posterior sds, above which W15 is given."""
+"""Estimated error of a posterior mean, in posterior sds, above which W14 is given."""
 
 SURPRISE_LIMIT = 1e-6
 """Probability of ranks as uneven as these, if the model were right, below which there is a warning."""
@@ -47,7 +47,7 @@ FEWEST_RANKS = 50
 """A chi-square test needs about five expected ranks a bin."""
 
 NODES = ("Kalman", "FiniteState", "Guided", "AssumedDensity")
-RAISED_BY = {codes.IMPROPER: ("Chebyshev", "Taylor"), codes.FAR_OUT: ("RenewingKernel",), codes.FEW_NODES: NODES}
+RAISED_BY = {codes.IMPROPER: ("Chebyshev", "Taylor"), codes.FEW_NODES: NODES}
 """Beliefs that raise the flags of a code; no other belief looks for what it reports."""
 
 NOT_OF_NODES = (codes.ROLLED_BACK, codes.NOT_A_NUMBER, codes.OVERFLOW)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from paramfilter.nodes.filter import NodeFilter
 
 
-NUM_FORECASTING = 64
+NUM_FORECASTING = 32
 """Nodes, every so manyth, that say where an observation lies in its forecast: they are a lattice, too."""
 GOLDEN = 2_654_435_769
 """2^32 over the golden ratio: its multiples modulo 2^32 fill the range evenly, however many there are."""

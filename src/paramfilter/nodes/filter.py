@@ -26,9 +26,9 @@ from paramfilter.nodes.inner.base import InnerFilter
 from paramfilter.nodes.lattice import lattice
 from paramfilter.nodes.loop import is_due
 from paramfilter.nodes.posterior import NodePosterior
-from paramfilter.nodes.proposals import MANY_PARAMETERS, Normal, prior_normal
+from paramfilter.nodes.proposals import Normal, prior_normal
 from paramfilter.nodes.renewal import renew, renewed_step
-from paramfilter.nodes.replay import WIDTHS, first_state
+from paramfilter.nodes.replay import first_state
 from paramfilter.nodes.state import NodeState
 from paramfilter.tracing import RUN_ONCE, is_traced, on_host
 from paramfilter.types import Inputs, KeyArray, Observation
@@ -36,8 +36,9 @@ from paramfilter.weights import choose_by_weight
 
 LOWEST_ESS = 0.15
 """Share of effective nodes below which they are renewed."""
-KERNEL_WIDTH = 0.7
-"""Of the kernels that new nodes are drawn from, in posterior sds."""
+MANY_PARAMETERS = 5
+"""From which on new nodes come from one Gaussian and from kernels by turns: at ten parameters kernels overlap so little
+that no node is near another, and the weights are noise; but one Gaussian misses lobes."""
 FEWEST_NODES = 16
 
 
@@ -54,6 +55,10 @@ class NodeFilter(Filter):
     """
 
     state_kind: ClassVar[type] = NodeState
+    kernel_width: ClassVar[float] = 0.7
+    """Of the kernels that new nodes are drawn from, in posterior sds."""
+    single_width: ClassVar[float] = 1.2
+    """Of the Gaussian that stands for them if there are many parameters."""
 
     num_nodes: int
     inner: InnerFilter
@@ -86,15 +91,14 @@ class NodeFilter(Filter):
         """Effective nodes below which they are renewed."""
         return LOWEST_ESS * self.num_nodes
 
-    @property
-    def has_kernels(self) -> bool:
-        """Whether new nodes are drawn from kernels around the old ones, or from one Gaussian."""
-        return self.model.parameters.dimension < MANY_PARAMETERS
+    def is_single(self, number: Any) -> Any:
+        """Tell whether new nodes of a round are drawn from one Gaussian, and not from kernels around the old ones."""
+        return (self.model.parameters.dimension >= MANY_PARAMETERS) & (number % 2 == 0)
 
     @property
-    def kernel_width(self) -> float:
-        """Of the law that new nodes are drawn from, in posterior sds."""
-        return KERNEL_WIDTH if self.has_kernels else WIDTHS[0]
+    def usual_width(self) -> float:
+        """Of the law that new nodes are drawn from first, in posterior sds."""
+        return self.single_width if self.is_single(0) else self.kernel_width
 
     @cached_property
     def points(self) -> Float[np.ndarray, "node dimension"]:

@@ -66,7 +66,7 @@ class Pool:
             log_prior=first(nodes.log_prior),
             log_likelihood=first(nodes.log_likelihood),
             log_densities=xp.where(is_first[:, None, None], first(nodes.log_proposal), xp.asarray(LEAST, precision)),
-            laws=Mixture.blank(num_slots, z.shape[-1], precision),
+            laws=Mixture.blank(num_slots, len(nodes.z), z.shape[-1], precision),
             is_used=is_first,
             offset=nodes.offset,
         )

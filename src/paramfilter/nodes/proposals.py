@@ -3,7 +3,7 @@
 A new set of nodes is a lattice, mapped by a mixture of three laws:
 
 - most nodes from kernels, N(c_k, S_k) around centres c_k that were chosen from the weighted nodes, with the covariance
-  of those near by; with many parameters, where kernels leave holes between them, from one Gaussian around their mean;
+  of those near by; or, with many parameters, where kernels leave holes between them, from one Gaussian;
 - a share from a wide Gaussian, N(m, 2.5^2 C), in case these miss a flank;
 - a share from (nearly) the prior, in case they miss a mode.
 
@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from paramfilter.parameters import Parameters
 from paramfilter.tracing import numbers
@@ -29,11 +29,8 @@ from paramfilter.weights import at_levels
 
 WIDE_SHARE, WIDTH = 0.05, 2.5
 PRIOR_SHARE = 0.03
-NUM_CENTRES, NUM_FLAT = 128, 32
-"""Kernels, and how many of them are where the square root of the likelihood is."""
-MANY_PARAMETERS = 5
-"""From which on there is one centre, the mean: at ten parameters 2048 kernels overlap so little that no node is near
-another, and the weights are noise."""
+MOST_CENTRES, NODES_PER_CENTRE, FLAT_SHARE = 128, 4, 4
+"""Kernels, of which every fourth is where the square root of the likelihood is."""
 RIDGE = 1e-6
 """Of a covariance, as a share of its mean variance: a direction in which all weighted nodes agree stays open."""
 TINY = 1e-12
@@ -100,11 +97,11 @@ class Mixture:
     prior: Normal
 
     @classmethod
-    def blank(cls, number: int, dimension: int, precision: Any) -> Mixture:
+    def blank(cls, number: int, num_nodes: int, dimension: int, precision: Any) -> Mixture:
         """Return as many mixtures to be filled."""
         unit = np.eye(dimension, dtype=precision)
         normal = Normal(np.zeros((number, dimension), precision), np.broadcast_to(unit, (number, *unit.shape)))
-        size = (number, num_centres(dimension))
+        size = (number, num_centres(num_nodes))
         return cls(np.zeros((*size, dimension), precision), np.broadcast_to(unit, (*size, *unit.shape)), normal, normal)
 
     def at(self, e: Float[Numbers, "node param"], choice: Float[Numbers, "node 2"]) -> Float[Numbers, "node param"]:
@@ -153,6 +150,8 @@ def mixture_of(
     log_flat: Float[Numbers, " node"],
     width: Float[Numbers, ""],
     prior: Normal,
+    num_nodes: int,
+    is_single: Bool[Numbers, ""] | bool,
 ) -> Mixture:
     """Return the mixture around weighted nodes.
 
@@ -162,7 +161,9 @@ def mixture_of(
         log_flat: The same with the square root of the likelihood: some centres are chosen by these, so that nodes stay
             where little weight is now, and where later observations may put more.
         width: Of the kernels, in posterior sds.
+        is_single: Whether one Gaussian stands for the kernels.
         prior: A Gaussian that is like the prior.
+        num_nodes: Of the filter, which decides how many kernels there are.
     """
     xp = numbers(z, log_weights)
     weights, flat = shares_of(log_weights), shares_of(log_flat)
@@ -170,14 +171,27 @@ def mixture_of(
         is_seen = weights + flat > TINY  # the others cost time, and do nothing
         z, weights, flat = z[is_seen], weights[is_seen], flat[is_seen]
     around = normal_of(z, weights)
-    if num_centres(z.shape[1]) == 1:
-        return Mixture(around.mean[None], width * around.scale[None], around, prior)
+    size = num_centres(num_nodes)
+    if xp is np and is_single:
+        centres, scales = _alone(around, width, size)
+        return Mixture(centres, scales, around, prior)
     # Sorted along the longest axis, so that neighbours in the last coordinate of the cube are neighbours in space.
     order = xp.argsort(z @ xp.linalg.eigh(around.scale @ around.scale.T)[1][:, -1])
     even = lambda number: (xp.arange(number, dtype=z.dtype) + 0.5) / number
-    mixed = [at_levels(weights[order], even(NUM_CENTRES - NUM_FLAT)), at_levels(flat[order], even(NUM_FLAT))]
+    num_flat = size // FLAT_SHARE
+    mixed = [at_levels(weights[order], even(size - num_flat)), at_levels(flat[order], even(num_flat))]
     centres = z[order][xp.sort(xp.concatenate(mixed))]
-    return Mixture(centres, _local_scales(z, flat, centres, around, width), around, prior)
+    scales = _local_scales(z, flat, centres, around, width)
+    if xp is jnp:
+        mean, scale = _alone(around, width, size)
+        centres, scales = xp.where(is_single, mean, centres), xp.where(is_single, scale, scales)
+    return Mixture(centres, scales, around, prior)
+
+
+def _alone(around: Normal, width: Any, size: int) -> tuple[Any, Any]:
+    """Return centres and scales of one Gaussian, as so many kernels in the same place."""
+    xp, scale = numbers(around, width), width * around.scale
+    return xp.broadcast_to(around.mean, (size, *around.mean.shape)), xp.broadcast_to(scale, (size, *scale.shape))
 
 
 def _local_scales(z: Any, weights: Any, centres: Any, around: Normal, width: Any) -> Float[Numbers, "centre p p"]:
@@ -203,9 +217,9 @@ def _local_scales(z: Any, weights: Any, centres: Any, around: Normal, width: Any
     return around.scale @ xp.linalg.cholesky(covariances)
 
 
-def num_centres(dimension: int) -> int:
+def num_centres(num_nodes: int) -> int:
     """Return how many kernels there are."""
-    return NUM_CENTRES if dimension < MANY_PARAMETERS else 1
+    return min(MOST_CENTRES, num_nodes // NODES_PER_CENTRE)
 
 
 def normal_of(z: Float[Numbers, "node param"], weights: Float[Numbers, " node"]) -> Normal:

@@ -90,7 +90,15 @@ def read(filter: NodeFilter, state: NodeState) -> Cloud:
 def _from_surface(filter: NodeFilter, state: NodeState, surface: Surface, weights: Numbers) -> Cloud:
     nodes = state.nodes
     old_z, log_weights, log_flat = (np.asarray(x, np.float64) for x in (nodes.z, nodes.log_weights, nodes.log_flat))
-    around = mixture_of(old_z, log_weights, log_flat, np.asarray(filter.kernel_width), surface.wide)
+    around = mixture_of(
+        old_z,
+        log_weights,
+        log_flat,
+        np.asarray(filter.usual_width),
+        surface.wide,
+        filter.num_nodes,
+        filter.is_single(0),
+    )
     e, choice = filter.compiled(_many_points, compiler_options=RUN_ONCE)(state.key, state.time)
     z = around.at(np.asarray(e, np.float64), np.asarray(choice, np.float64))
     theta, log_prior = filter.compiled(_prior_at, compiler_options=RUN_ONCE)(z.astype(e.dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,37 +33,47 @@ LARGEST_MISFIT = 0.2
 """Nats that a surface may miss, leaving one node out, before it is flagged."""
 LARGEST_EDGE = 0.08
 """Share of new nodes that may lie where the surface is not trusted, before it is flagged."""
+SHARE_OF_FLEET = 128
+"""Of a fleet's series, 1/128 are renewed at a time: about as many as have to be, at one observation."""
 CORE = 25.0
 """Nats below the top within which nodes say what values a state may have."""
 
 
+Way = Callable[["NodeFilter", NodeState], NodeState]
+
+
 def renew(filter: NodeFilter, state: NodeState) -> tuple[NodeState, Int[Numbers, ""]]:
-    """Replace the nodes; return the flags that this raised too."""
-    by_replay, by_surface = (lambda s: renew_by_replay(filter, s)), (lambda s: renew_by_surface(filter, s))
-    if not is_traced(state):
-        state = on_host(state)
-    unflagged = replace(state, outcome=numbers(state).zeros_like(state.outcome))
-    if is_traced(state):
-        renewed = jax.lax.cond(state.time <= filter.num_kept, by_replay, by_surface, unflagged)
-    else:
-        renewed = by_replay(unflagged) if state.time <= filter.num_kept else by_surface(unflagged)
+    """Replace the nodes, outside of a trace; return the flags that this raised too."""
+    state = on_host(state)
+    return _flagged(filter, renew_by_replay if state.time <= filter.num_kept else renew_by_surface, state)
+
+
+def _flagged(filter: NodeFilter, way: Way, state: NodeState) -> tuple[NodeState, Int[Numbers, ""]]:
+    renewed = way(filter, replace(state, outcome=numbers(state).zeros_like(state.outcome)))
     return replace(renewed, outcome=state.outcome | renewed.outcome), renewed.outcome
 
 
 def renewed_step(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs) -> tuple[NodeState, StepInfo]:
     """Take in one observation and renew the nodes if it is time, inside a trace."""
     after, info = observed_step(filter, state, y, inputs)
-    key, made_by = after.key, after.made_by
-    plain = replace(after, key=jax.random.key_data(key))  # keys cannot be gathered by index
+    is_kept, no_flags = after.time <= filter.num_kept, jnp.zeros_like(info.outcome)
+    renewed, flags = _if_due(filter, renew_by_replay, is_due(after) & is_kept, after, no_flags)
+    renewed, flags = _if_due(filter, renew_by_surface, is_due(after) & ~is_kept, renewed, flags)
+    return renewed, replace(info, resampled=is_due(after), outcome=info.outcome | flags)
+
+
+def _if_due(filter: NodeFilter, way: Way, is_time: Any, state: NodeState, flags: Any) -> tuple[NodeState, Any]:
+    """Renew the nodes in one way if it is time; in a batch, at the price of those whose time it is."""
+    key, made_by = state.key, state.made_by
+    plain = replace(state, key=jax.random.key_data(key))  # keys cannot be gathered by index
 
     def branch(plain):
         whole = replace(plain, key=jax.random.wrap_key_data(plain.key, impl=jax.random.key_impl(key)))
-        renewed, flags = renew(filter, whole)
+        renewed, flags = _flagged(filter, way, whole)
         return replace(renewed, key=plain.key), flags
 
-    renewed, flags = rarely(is_due(after), branch, plain, (plain, jnp.zeros_like(info.outcome)))
-    info = replace(info, resampled=is_due(after), outcome=info.outcome | flags)
-    return replace(renewed, key=key, made_by=made_by), info
+    renewed, flags = rarely(is_time, branch, plain, (plain, flags), SHARE_OF_FLEET)
+    return replace(renewed, key=key, made_by=made_by), flags
 
 
 def renew_by_surface(filter: NodeFilter, state: NodeState) -> NodeState:
@@ -72,8 +83,10 @@ def renew_by_surface(filter: NodeFilter, state: NodeState) -> NodeState:
     old = jax.tree.map(lambda leaf: xp.asarray(leaf, precision), replace(state.nodes, constants=None, theta=None))
     weights = xp.exp(old.log_weights - old.log_total)
     surface = fit_surface(old.z, old.log_likelihood, old.log_prior, weights)
-    width = xp.asarray(filter.kernel_width, precision)
-    around = mixture_of(old.z, old.log_weights, old.log_flat, width, surface.wide)
+    width = xp.asarray(filter.usual_width, precision)
+    around = mixture_of(
+        old.z, old.log_weights, old.log_flat, width, surface.wide, filter.num_nodes, filter.is_single(0)
+    )
     e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, xp.ones((), xp.int32))
     z = around.at(xp.asarray(e, precision), xp.asarray(choice, precision))
     terms = surface.features(z)

@@ -32,19 +32,21 @@ from paramfilter.types import Inputs, KeyArray, Numbers
 if TYPE_CHECKING:
     from paramfilter.nodes.filter import NodeFilter
 
-MAX_ROUNDS = 15
+MANY, MAX_ROUNDS, MAX_ROUNDS_FOR_FEW = 256, 15, 4
+"""Rounds that a renewal may take, with many nodes and with few: those are of fleets, and all that are renewed together
+wait for the last."""
 POOLED_ROUNDS = 4
 """Rounds whose nodes say together where the next ones should be."""
 CRASH, FEWEST_LEFT = 0.02, 4
 """Share and number of effective nodes below which nothing can be built on them: start again from the prior."""
+COLLAPSED = 1.05
+"""Effective nodes below which nodes are always renewed."""
 FLOOR = 0.1
 """Share of effective nodes that a proposal may rest on."""
 ENOUGH, LESS_PER_ROUND, FEWEST = 0.4, 0.05, 0.2
 """Share of effective nodes that ends the rounds, and how it falls with each of them, down to the fewest."""
-LEAST_SHARE = 0.03
-"""Share of effective nodes below which it is said that there are too few."""
-WIDTHS = (1.15, 1.3)
-"""Of the one Gaussian that stands for the kernels if there are many parameters, by turns."""
+LEAST_SHARE, LEAST_PER_PARAMETER = 0.03, 3
+"""Share of effective nodes, and number for each parameter, below which it is said that there are too few."""
 NARROWER, NARROWEST = 0.75, 0.2
 """Factor by which kernels become narrower if too few nodes were effective, and the least width."""
 POWERS = 2.0 ** -(np.arange(48) / 2)
@@ -96,18 +98,21 @@ def renew_by_replay(filter: NodeFilter, state: NodeState) -> NodeState:
     goes_on = lambda rounds: (rounds.number == 0) | _is_another_wanted(filter, rounds.number, rounds.ess)
     start = _start(filter, state)
     rounds = loop_while(goes_on, lambda done: _next_round(filter, state, done), start, traced=is_traced(state))
-    has_failed = rounds.ess < LEAST_SHARE * filter.num_nodes
+    least = max(LEAST_SHARE * filter.num_nodes, LEAST_PER_PARAMETER * filter.model.parameters.dimension)
+    has_failed = rounds.ess < least
     return replace(
         state,
         nodes=rounds.nodes,
-        trigger=xp.maximum(xp.minimum(filter.lowest_ess, rounds.ess / 2), FEWEST_LEFT).astype(state.trigger.dtype),
+        trigger=xp.maximum(xp.minimum(filter.lowest_ess, rounds.ess / 2), COLLAPSED).astype(state.trigger.dtype),
         outcome=state.outcome | xp.where(has_failed, int(Outcome.NODES_TOO_FEW), 0).astype(state.outcome.dtype),
     )
 
 
 def _is_another_wanted(filter: NodeFilter, number: Int[Numbers, ""], ess: Float[Numbers, ""]) -> Bool[Numbers, ""]:
     share = numbers(number, ess).maximum(ENOUGH - LESS_PER_ROUND * (number - 1), FEWEST)
-    return (ess < share * filter.num_nodes) & (number < MAX_ROUNDS)
+    return (ess < share * filter.num_nodes) & (
+        number < (MAX_ROUNDS if filter.num_nodes >= MANY else MAX_ROUNDS_FOR_FEW)
+    )
 
 
 def _start(filter: NodeFilter, state: NodeState) -> Rounds:
@@ -137,9 +142,12 @@ def _next_round(filter: NodeFilter, state: NodeState, rounds: Rounds) -> Rounds:
     sizes = effective(all_log_weights)
     is_enough = sizes >= FLOOR * filter.num_nodes
     chosen = xp.where(xp.any(is_enough), xp.argmax(is_enough), xp.argmax(sizes))
-    width = rounds.width if filter.has_kernels else xp.asarray(WIDTHS, pool.z.dtype)[rounds.number % len(WIDTHS)]
+    is_single = filter.is_single(rounds.number)
+    width = xp.where(is_single, xp.asarray(filter.single_width, rounds.width.dtype), rounds.width)
     log_flat = pool.log_weights(0.5 * xp.asarray(POWERS)[chosen])
-    around = mixture_of(pool.points, all_log_weights[chosen], log_flat, width, filter.prior)
+    around = mixture_of(
+        pool.points, all_log_weights[chosen], log_flat, width, filter.prior, filter.num_nodes, is_single
+    )
     e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, number)
     z = around.at(xp.asarray(e), xp.asarray(choice))
     nodes = as_known(filter.compiled(through)(z, around.log_density(z), state.kept, state.time))
@@ -197,8 +205,10 @@ def another_round(
     number: int,
 ) -> tuple[Nodes, Mixture]:
     """Draw nodes around those of a pool, once, and take them through all data; outside of a trace."""
-    width = np.asarray(filter.kernel_width)
-    around = mixture_of(pool.points, pool.log_weights(), pool.log_weights(0.5), width, filter.prior)
+    is_single = filter.is_single(number)
+    width = np.asarray(filter.single_width if is_single else filter.kernel_width)
+    weights = pool.log_weights(), pool.log_weights(0.5)
+    around = mixture_of(pool.points, *weights, width, filter.prior, filter.num_nodes, is_single)
     e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, np.int32(number))
     z = around.at(np.asarray(e, np.float64), np.asarray(choice, np.float64))
     precision = jnp.result_type(float)

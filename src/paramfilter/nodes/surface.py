@@ -55,7 +55,7 @@ class Surface:
         inverse: (F'F)^-1 of the weighted fit, for the leverage.
         edge: Leverage up to which the surface is trusted.
         top: The log likelihood of the best node, which the polynomial is added to.
-        misfit: Leave-one-out error in nats, rms over the posterior.
+        misfit: Leave-one-out error in nats, rms over the posterior; infinite if there are too few nodes to tell.
         left_out: Leave-one-out error at each node.
         best: The log posterior of the best node.
     """
@@ -151,7 +151,7 @@ def _fit(standard: Any, target: Any, precision: Any, weights: Any, drop: Any, de
         "coefficients": xp.pad(coefficients, (0, size - own)),
         "inverse": xp.pad(inverse, ((0, size - own), (0, size - own))),
         "edge": xp.nanquantile(inner, LARGEST_LEVERAGE),
-        "misfit": misfit if degree == USUAL_DEGREES[0] else xp.where(has_enough, misfit, xp.inf),
+        "misfit": xp.where(has_enough, misfit, xp.inf),
         "left_out": left_out,
     }
 

@@ -5,7 +5,6 @@ from paramfilter.proposals.bootstrap import Bootstrap
 from paramfilter.proposals.crowd import CrowdMove, crowd_of
 from paramfilter.proposals.gaussian_product import GaussianProduct
 from paramfilter.proposals.guided import Guided, LookAhead
-from paramfilter.proposals.kalman_bank import KalmanMove, with_kalman_filter
 from paramfilter.proposals.laplace_product import has_jumps
 
 __all__ = [
@@ -14,11 +13,9 @@ __all__ = [
     "CrowdMove",
     "GaussianProduct",
     "Guided",
-    "KalmanMove",
     "LookAhead",
     "Move",
     "Proposal",
     "crowd_of",
     "has_jumps",
-    "with_kalman_filter",
 ]
