@@ -1,6 +1,6 @@
 """A million series from Parquet to posteriors: `python -m benchmarks.backfill [--series 1000000] ...`.
 
-Makes the data (AR(1) with a coefficient of its own for each series), shares them out, and runs `pf.backfill`, by two
+Makes the data (AR(1) with a coefficient of its own for each series), shares them out, and runs `backfill`, by two
 Ray actors unless told otherwise (`--workers 1` is this process). What is said of it: series-steps a second, CPU seconds
 of all processes, the largest memory of any of them, and how many of the 90 % intervals hold the truth. Rows are kept in
 `results/backfill.json`.
@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 import paramfilter as pf
 from benchmarks.footprint import Footprint
 from benchmarks.tables import put_row
+from paramfilter_streams.backfilling import backfill, share_out
 
 ROWS_AT_A_TIME = 100_000
 
@@ -74,14 +75,14 @@ def main() -> None:
     try:
         truth = write_data(folder / "log", options.series, options.times)
         began, cpu = time.perf_counter(), time.process_time()
-        pf.share_out(folder / "log", folder / "shared", options.files)
+        share_out(folder / "log", folder / "shared", options.files)
         sharing = {"wall": time.perf_counter() - began, "cpu": time.process_time() - cpu}
         size = sum(file.stat().st_size for file in (folder / "shared").iterdir()) / 2**20
         for num_workers in options.workers:
             target = folder / f"posteriors-{num_workers}"
             make = functools.partial(make_filter, options.particles)
             with Footprint() as footprint:
-                report = pf.backfill(make, folder / "shared", target, num_workers=num_workers, progress=True)
+                report = backfill(make, folder / "shared", target, num_workers=num_workers, progress=True)
             row = {
                 "series": options.series,
                 "times": options.times,

@@ -30,9 +30,9 @@ NUM_PARTICLES, NUM_TIMES = 32, 50
 
 
 def by_paramfilter(source: Path, target: Path, num_workers: int) -> None:
-    import paramfilter as pf
+    from paramfilter_streams.backfilling import backfill
 
-    pf.backfill(functools.partial(make_filter, NUM_PARTICLES), source, target, num_workers=num_workers, progress=False)
+    backfill(functools.partial(make_filter, NUM_PARTICLES), source, target, num_workers=num_workers, progress=False)
 
 
 def by_spark(source: Path, target: Path, num_workers: int) -> None:
@@ -57,10 +57,9 @@ def work_in_spark(target: str, file: str) -> tuple[int, int]:
 
 @functools.cache
 def _worker():
-    import paramfilter as pf
-    from paramfilter.backfilling.worker import Worker
+    from paramfilter_streams.backfilling.worker import Columns, Worker
 
-    return Worker(make_filter(NUM_PARTICLES), 0, pf.Columns())
+    return Worker(make_filter(NUM_PARTICLES), 0, Columns())
 
 
 ENGINES = {"this process": (by_paramfilter, 1), "ray": (by_paramfilter, 2), "spark": (by_spark, 2)}
@@ -93,12 +92,12 @@ def main() -> None:
         engine, source, target = options.only
         print("FOUND" + json.dumps(measure(engine, Path(source), Path(target))))
         return
-    import paramfilter as pf
+    from paramfilter_streams.backfilling import share_out
 
     folder = Path(tempfile.mkdtemp(prefix="engines-"))
     try:
         write_data(folder / "log", options.series, NUM_TIMES)
-        pf.share_out(folder / "log", folder / "shared", options.files)
+        share_out(folder / "log", folder / "shared", options.files)
         for round_ in range(options.rounds):
             for engine in ENGINES:
                 python = python_of("spark") if engine == "spark" else sys.executable

@@ -67,9 +67,7 @@ def follow(belief: BoundBelief) -> Callable:
         def step(carry, turn):
             shared, statistics, z = carry
             index, x_prev, x_now, y_now = turn
-            shared, statistics = belief.regroup(
-                shared, statistics, z, jnp.zeros(NUM_DRAWS, z.dtype), jnp.zeros(NUM_DRAWS, bool)
-            )
+            shared, statistics = belief.regroup(shared, statistics, z, jnp.zeros(NUM_DRAWS, z.dtype))
             keys = jax.random.split(jax.random.fold_in(key_steps, index), NUM_DRAWS)
             z = jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys, shared, statistics, z).z
             datum = Datum(x_prev, x_now, y_now, None)

@@ -37,13 +37,13 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from numpyro.infer import MCMC, NUTS
+from papers.epf2013.cauchy_posterior import cauchy_posterior_of
 
 import paramfilter as pf
 from benchmarks.answers import Answer, lists, worst
 from benchmarks.contest.likelihoods import LogLikelihood, kalman_log_likelihood
 from benchmarks.importance import Stretch, weighted_draws, weighted_summary
 from benchmarks.problems import PROBLEMS, SEEDS, Problem, data
-from paramfilter.paper.cauchy_posterior import cauchy_posterior_of
 from paramfilter.types import KeyArray
 
 RESULTS = Path(__file__).parent / "results" / "references"

@@ -57,14 +57,14 @@ autosummary_context = {
         "paramfilter.beliefs",
         "paramfilter.config",
         "paramfilter.models",
-        "paramfilter.paper",
         "paramfilter.plots",
         "paramfilter.proposals",
         "paramfilter.references",
         "paramfilter.resampling",
-        "paramfilter.serving",
-        "paramfilter.streaming",
         "paramfilter.theta_samplers",
+        "paramfilter_streams",
+        "paramfilter_streams.backfilling",
+        "paramfilter_streams.serving",
     ],
     "without_submodules": ["paramfilter.models"],  # each holds one function, of the module's own name
 }

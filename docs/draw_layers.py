@@ -6,13 +6,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 CAPTIONS = (
     "the command",
-    "the paper's experiments; a running fleet over HTTP",
     "pictures",
     "labelled arrays, files and tables of what was found",
-    "trusted answers; a look at a run; events to posteriors",
-    "posteriors of very many series from files",
+    "trusted answers; a look at a run; calibration",
     "many series; one filter over many devices",
-    "go through data; save; memories; warm starts; named algorithms",
+    "go through data; save; warm starts; named algorithms",
     "what suits a model",
     "values of theta, each with a filter for the state",
     "what all filters share; the loop of beliefs",
@@ -31,7 +29,7 @@ CAPTIONS = (
 )
 VIOLET, ORANGE, YELLOW = ("#f3e8f7", "#7b3f98"), ("#fde9d3", "#b45309"), ("#fdf3d7", "#a16207")
 GREEN, BLUE = ("#e2f0e6", "#2f6f44"), ("#e3edf7", "#2b5c8a")
-COLOURS = [VIOLET] * 8 + [ORANGE] * 3 + [YELLOW] * 2 + [GREEN] * 5 + [BLUE] * 5
+COLOURS = [VIOLET] * 6 + [ORANGE] * 3 + [YELLOW] * 2 + [GREEN] * 5 + [BLUE] * 5
 LEFT, WIDTH, GAP, HEIGHT, STEP, TOP = 40, 520, 8, 48, 56, 30
 MONO = "DejaVu Sans Mono, monospace"
 

@@ -11,7 +11,8 @@ import pytest
 
 import paramfilter as pf
 from paramfilter import extras
-from paramfilter.backfilling.worker import _room
+from paramfilter_streams.backfilling import Columns, backfill, share_out
+from paramfilter_streams.backfilling.worker import _room
 
 NUM_SERIES, NUM_TIMES = 40, 12
 
@@ -40,14 +41,14 @@ def rows():
 def shared_out(rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     pq.write_table(pa.table(rows), folder / "raw.parquet")
-    pf.share_out(folder / "raw.parquet", folder / "shared", num_files=3, rows_at_a_time=50)
+    share_out(folder / "raw.parquet", folder / "shared", num_files=3, rows_at_a_time=50)
     return folder / "shared"
 
 
 @pytest.fixture(scope="module")
 def posteriors(shared_out, tmp_path_factory):
     target = tmp_path_factory.mktemp("posteriors")
-    report = pf.backfill(make_filter, shared_out, target, seed=7)
+    report = backfill(make_filter, shared_out, target, seed=7)
     assert (report.num_files, report.num_done_before, report.num_series) == (3, 0, NUM_SERIES)
     assert report.num_observations == sum(1 + number % NUM_TIMES for number in range(NUM_SERIES))
     return target
@@ -85,17 +86,17 @@ def test_what_is_done_is_not_done_again_and_what_is_lost_comes_back_the_same(sha
     lost, kept = sorted(posteriors.iterdir())[:2]
     lost.unlink()
     written = kept.stat().st_mtime_ns
-    report = pf.backfill(make_filter, shared_out, posteriors, seed=7)
+    report = backfill(make_filter, shared_out, posteriors, seed=7)
     assert (report.num_files, report.num_done_before) == (1, 2)
     assert kept.stat().st_mtime_ns == written
     assert read(posteriors) == before
-    assert pf.backfill(make_filter, shared_out, posteriors, seed=7).num_files == 0
+    assert backfill(make_filter, shared_out, posteriors, seed=7).num_files == 0
 
 
 @pytest.mark.slow
 def test_ray_actors_give_the_same(shared_out, posteriors, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_worker_niceness", "0")  # others may be running tests
-    report = pf.backfill(make_filter, shared_out, tmp_path / "by_actors", seed=7, num_workers=2)
+    report = backfill(make_filter, shared_out, tmp_path / "by_actors", seed=7, num_workers=2)
     assert report.num_files == 3
     assert read(tmp_path / "by_actors") == read(posteriors)
 
@@ -105,9 +106,9 @@ def test_going_on_from_kept_states_is_as_good_as_never_having_stopped(rows, post
     early = rows["time"] < 4
     for name, mask in (("early", early), ("late", ~early)):
         pq.write_table(pa.table({key: column[mask] for key, column in rows.items()}), tmp_path / f"{name}.parquet")
-        pf.share_out(tmp_path / f"{name}.parquet", tmp_path / name, num_files=1)
-    pf.backfill(make_filter, tmp_path / "early", tmp_path / "one", seed=7, keep_states=tmp_path / "states")
-    pf.backfill(make_filter, tmp_path / "late", tmp_path / "two", seed=7, start_from=tmp_path / "states")
+        share_out(tmp_path / f"{name}.parquet", tmp_path / name, num_files=1)
+    backfill(make_filter, tmp_path / "early", tmp_path / "one", seed=7, keep_states=tmp_path / "states")
+    backfill(make_filter, tmp_path / "late", tmp_path / "two", seed=7, start_from=tmp_path / "states")
     assert read(tmp_path / "two") == read(posteriors)
 
 
@@ -126,8 +127,8 @@ def test_vectors_and_inputs_have_a_column_for_each_component(tmp_path):
     pushes = np.tile([1.0, -1.0], 10)
     table = {"series": np.zeros(20, int), "left": 0.5 * pushes, "right": -0.7 * pushes, "push": pushes}
     pq.write_table(pa.table(table), tmp_path / "one.parquet")
-    columns = pf.Columns(time=None, y=("left", "right"), inputs="push")
-    pf.backfill(make, tmp_path / "one.parquet", tmp_path / "found", columns=columns)
+    columns = Columns(time=None, y=("left", "right"), inputs="push")
+    backfill(make, tmp_path / "one.parquet", tmp_path / "found", columns=columns)
     (row,) = read(tmp_path / "found").values()
     assert row["slope_mean[0]"] == pytest.approx(0.5, abs=0.1) and row["slope_mean[1]"] == pytest.approx(-0.7, abs=0.1)
 
@@ -140,9 +141,9 @@ def test_few_sizes_of_fleets_are_compiled():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"columns": pf.Columns(y="price")}, r"no column \['price'\].*columns=Columns"),
-        ({"columns": pf.Columns(y="series")}, "column 'series'.*not numbers"),
-        ({"columns": pf.Columns(series="y")}, "whole numbers or texts"),
+        ({"columns": Columns(y="price")}, r"no column \['price'\].*columns=Columns"),
+        ({"columns": Columns(y="series")}, "column 'series'.*not numbers"),
+        ({"columns": Columns(series="y")}, "whole numbers or texts"),
         ({"source": "nowhere"}, "no Parquet file at"),
         ({"target": "posteriors", "seed": 8}, "another seed"),
     ],
@@ -152,14 +153,14 @@ def test_mistakes_are_named(change, words, shared_out, posteriors, tmp_path):
     given = {"source": "shared", "target": "new", **change}
     given |= {name: places[given[name]] for name in ("source", "target")}
     with pytest.raises(pf.DataError, match=words):
-        pf.backfill(make_filter, **given)
+        backfill(make_filter, **given)
 
 
 def test_a_target_that_is_there_is_not_mixed_up_with(shared_out, tmp_path):
     with pytest.raises(pf.DataError, match="there already"):
-        pf.share_out(shared_out, tmp_path, num_files=2)
+        share_out(shared_out, tmp_path, num_files=2)
     with pytest.raises(pf.DataError, match="no column 'id'"):
-        pf.share_out(shared_out, tmp_path / "new", num_files=2, series="id")
+        share_out(shared_out, tmp_path / "new", num_files=2, series="id")
 
 
 def test_a_missing_extra_names_the_command(monkeypatch):

@@ -179,7 +179,6 @@ def test_bench_counts_steps(call, model):
         (("simulate", "sin", "--theta", "theta"), "should read name=number"),
         (("simulate", "sin", "--theta", "phi=1"), "unknown: ['phi']"),
         (("explain", "W99"), "no warning 'W99'"),
-        (("reproduce", "figure_9"), "there is no figure 'figure_9'; use one of"),
         (("serve", "nowhere.toml"), "nowhere.toml"),
     ],
 )

@@ -1,27 +1,26 @@
 """The paper's experiments at a small size: what it claims and holds, what it claims and does not.
 
-The full sizes are `python -m experiments.paper all`; their numbers stand on the documentation's page on the paper.
+The full sizes are `python -m papers.epf2013 all`; their numbers stand on the documentation's page on the paper.
 """
 
 import dataclasses
 
 import numpy as np
 import pytest
-from experiments.paper import RESULTS
+from papers.epf2013 import FIGURES, RESULTS, read, reproduce
+from papers.epf2013.cauchy_posterior import cauchy_posterior_of
+from papers.epf2013.filter_runs import Size, errors_at_end, sd_ratios_at_end, verdict
+from papers.epf2013.filters import compute_cauchy_filters, compute_sin_filters, compute_star_filters
+from papers.epf2013.gibbs import believed_log_densities, exact_log_densities, simulate_states
+from papers.epf2013.numbers import plain, write
+from papers.epf2013.orders import compute_sin_divergence, compute_sin_orders
+from papers.epf2013.series import cauchy_with_series, printed_cauchy, printed_star, star_with_series
+from papers.epf2013.series_alone import compute_series_alone
+from papers.epf2013.shrinkage import compute_sin_shrinkage, compute_star_shrinkage
+from papers.epf2013.taylor_densities import compute_taylor_densities
 
 import paramfilter as pf
 from paramfilter.models.sin import TRUTH as SIN_TRUTH
-from paramfilter.paper import FIGURES, read, reproduce
-from paramfilter.paper.cauchy_posterior import cauchy_posterior_of
-from paramfilter.paper.filter_runs import Size, errors_at_end, sd_ratios_at_end, verdict
-from paramfilter.paper.filters import compute_cauchy_filters, compute_sin_filters, compute_star_filters
-from paramfilter.paper.gibbs import believed_log_densities, exact_log_densities, simulate_states
-from paramfilter.paper.numbers import plain, write
-from paramfilter.paper.orders import compute_sin_divergence, compute_sin_orders
-from paramfilter.paper.series import cauchy_with_series, printed_cauchy, printed_star, star_with_series
-from paramfilter.paper.series_alone import compute_series_alone
-from paramfilter.paper.shrinkage import compute_sin_shrinkage, compute_star_shrinkage
-from paramfilter.paper.taylor_densities import compute_taylor_densities
 
 DENSITY_LIMITS = {4: 1.0, 8: 1e-2, 12: 5e-5, 16: 5e-7}
 MEAN_LIMITS = {5: 5e-2, 9: 5e-5}

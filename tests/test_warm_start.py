@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.beliefs import Blocks, Conjugate, MomentMatched
+from paramfilter.beliefs import MomentMatched
 from paramfilter.proposals import LookAhead
 from paramfilter.separability.linear_structure import linear_structure
 
@@ -99,11 +99,6 @@ class TestJointPrior:
         assert np.allclose(linear_structure(warm).coefficient_covariance, np.cov(z, rowvar=False))
         moments = MomentMatched().bind(warm).prior
         assert np.allclose(moments[1] @ moments[1].T, np.cov(z, rowvar=False))
-
-    def test_blocks_would_lose_the_correlation(self, correlated):
-        warm = pf.start_from_draws(level(), correlated[1])
-        with pytest.raises(pf.BeliefError, match="joint Gaussian"):
-            Blocks({"phi": Conjugate(), "r": MomentMatched()}).bind(warm)
 
 
 class TestWhatIsRefused:

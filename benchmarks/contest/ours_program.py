@@ -14,11 +14,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from papers.epf2013.series import PAPER_LOOP, printed_cauchy, printed_sin, printed_star
 
 import paramfilter as pf
 from benchmarks.contest.rivals.task import Algorithm, Posterior, Task, each_table, serve
 from benchmarks.problems import CONTEST
-from paramfilter.paper.series import PAPER_LOOP, printed_cauchy, printed_sin, printed_star
 from paramfilter.separability.cross import FEW_PARAMETERS
 
 PAPER_BELIEFS = {"sin": printed_sin(), "cauchy_ar1": printed_cauchy(), "star": printed_star()}

@@ -27,8 +27,8 @@ from benchmarks.streams.draws import numbers
 from benchmarks.streams.kills import MEMORY
 from benchmarks.streams.toy import DIGEST, HashResidents, line
 from benchmarks.tables import put_row
-from paramfilter.streaming import Message, Pace, Rules, Store, Worker
-from paramfilter.streaming.store import Commit, DiskFullError
+from paramfilter_streams import Message, Pace, Rules, Store, Worker
+from paramfilter_streams.store import Commit, DiskFullError
 
 NUM_SERIES, KEEP, REMEMBERED = 5, 8, 64
 POISON = (b"", b"{", b'{"series": "s0"}', b'{"series": "s0", "seq": 1, "y": 1e999}')

@@ -28,7 +28,7 @@ from benchmarks.streams.draws import numbers
 from benchmarks.streams.kills import MEMORY, has_lost, opened, work, write_log
 from benchmarks.tables import put_row
 from paramfilter.errors import StoreError
-from paramfilter.streaming import Store
+from paramfilter_streams import Store
 
 BATCHES_A_FAULT = 3
 """Batches that pass between two faults, on average."""

@@ -19,7 +19,7 @@ from benchmarks.streams.draws import numbers
 from benchmarks.streams.kills import MEMORY
 from benchmarks.streams.toy import HashResidents, line
 from benchmarks.tables import put_row
-from paramfilter.streaming import FileLog, Pace, Partition, Rules, Store, Worker
+from paramfilter_streams import FileLog, Pace, Partition, Rules, Store, Worker
 
 NUM_SERIES, FARTHEST = 200, 16
 """Series, and the number of places by which an event may come too early or too late within its series."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.streams.draws import numbers
 from benchmarks.streams.toy import HashResidents
 from benchmarks.tables import put_row
-from paramfilter.streaming import FileLog, Pace, Store, Worker
+from paramfilter_streams import FileLog, Pace, Store, Worker
 
 OVERSIZED = 1000
 """One line in so many is far too long."""

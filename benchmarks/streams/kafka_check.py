@@ -24,8 +24,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.processes import free_port
 from benchmarks.streams.toy import HashResidents, messy_lines
 from benchmarks.tables import put_row
-from paramfilter.streaming import Pace, Rules, Store, Worker
-from paramfilter.streaming.kafka import KafkaLog, KafkaSink
+from paramfilter_streams import Pace, Rules, Store, Worker
+from paramfilter_streams.kafka import KafkaLog, KafkaSink
 
 OLD = {"api.version.request": False, "broker.version.fallback": "0.9.0.1"}
 """How librdkafka is told that a broker is this old."""

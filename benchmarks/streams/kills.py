@@ -27,8 +27,8 @@ from typing import Any
 from benchmarks.streams.draws import numbers
 from benchmarks.streams.toy import HashResidents, messy_lines
 from benchmarks.tables import put_row
-from paramfilter.streaming import FileLog, Output, Pace, Rules, Store, Worker
-from paramfilter.streaming.store import Commit
+from paramfilter_streams import FileLog, Output, Pace, Rules, Store, Worker
+from paramfilter_streams.store import Commit
 
 LONGEST_LIFE = 0.1
 """Of a process, as a share of the time that the whole log takes."""

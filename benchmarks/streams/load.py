@@ -31,8 +31,8 @@ import paramfilter as pf
 from benchmarks.streams.publisher import LINES_A_MESSAGE, messages_of
 from benchmarks.streams.server import NatsServer
 from benchmarks.tables import put_row
-from paramfilter.streaming import FleetResidents, Pace, Store, Worker
-from paramfilter.streaming.jetstream import JetStreamLog
+from paramfilter_streams import FleetResidents, Pace, Store, Worker
+from paramfilter_streams.jetstream import JetStreamLog
 
 NUM_PARTICLES = 64
 WARM_UP_SHARE = 0.2

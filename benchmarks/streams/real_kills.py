@@ -1,6 +1,6 @@
 """The real worker on a real JetStream, killed at random: `python -m benchmarks.streams.real_kills --kills 300`.
 
-A fleet of particle filters is run by `paramfilter.serving` in a process of its own, with its own log, store and
+A fleet of particle filters is run by `paramfilter_streams.serving` in a process of its own, with its own log, store and
 outputs, and killed with SIGKILL some time after it is ready, while events are waiting. When all events have been
 taken in, every record of the store and every output is compared with those of a fleet that was never killed. The row
 is kept in `results/real_kills.json`.
@@ -29,7 +29,7 @@ from benchmarks.streams.server import NatsServer
 from benchmarks.streams.service import Forked, Process, Service, commanded
 from benchmarks.streams.toy import messy_lines
 from benchmarks.tables import put_row
-from paramfilter.streaming.store import TABLES
+from paramfilter_streams.store import TABLES
 
 CONFIG = """
 [model]

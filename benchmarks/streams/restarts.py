@@ -18,8 +18,8 @@ from benchmarks.streams.real_kills import outputs
 from benchmarks.streams.server import NatsServer
 from benchmarks.streams.toy import HashResidents, messy_lines
 from benchmarks.tables import put_row
-from paramfilter.streaming import Pace, Rules, Store, Worker
-from paramfilter.streaming.jetstream import JetStreamLog, JetStreamSink
+from paramfilter_streams import Pace, Rules, Store, Worker
+from paramfilter_streams.jetstream import JetStreamLog, JetStreamSink
 
 
 def opened(server: NatsServer, folder: Path, subject: str, messages: int) -> Worker:

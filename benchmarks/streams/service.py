@@ -20,7 +20,7 @@ from benchmarks.processes import SINGLE_THREAD_FLAGS, free_port
 
 ONE_THREAD = {"XLA_FLAGS": SINGLE_THREAD_FLAGS, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
-PRELOADED = ["paramfilter.serving", "lmdb", "nats", "starlette.applications", "uvicorn", __name__]
+PRELOADED = ["paramfilter_streams.serving", "lmdb", "nats", "starlette.applications", "uvicorn", __name__]
 """What a process that is forked does not import again: four fifths of a start."""
 
 
@@ -36,7 +36,7 @@ class Process(Protocol):
 
 def commanded(folder: Path) -> Process:
     """Start a fleet by the command that a user gives."""
-    command = [sys.executable, "-m", "paramfilter.serving", "fleet.toml"]
+    command = [sys.executable, "-m", "paramfilter_streams.serving", "fleet.toml"]
     with (folder / "service.log").open("ab") as log:
         return subprocess.Popen(command, cwd=folder, env={**os.environ, **ONE_THREAD}, stdout=log, stderr=log)
 
@@ -67,7 +67,7 @@ class Forked:
 
 
 def _serve(folder: str) -> None:
-    from paramfilter.serving import serve
+    from paramfilter_streams.serving import serve
 
     os.chdir(folder)
     log = os.open("service.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)

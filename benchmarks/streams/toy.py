@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from benchmarks.streams.draws import numbers
-from paramfilter.streaming import EventParser
+from paramfilter_streams import EventParser
 
 DIGEST = 32
 

@@ -22,7 +22,7 @@ from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT))  # blocks may import from `benchmarks` and `experiments`
+sys.path.append(str(ROOT))  # blocks may import from `benchmarks` and `papers`
 matplotlib.use("svg")
 
 

@@ -10,10 +10,6 @@ from . import references as references
 from . import resampling as resampling
 from . import separability as separability
 from . import theta_samplers as theta_samplers
-from .backfilling import BackfillReport as BackfillReport
-from .backfilling import Columns as Columns
-from .backfilling import backfill as backfill
-from .backfilling import share_out as share_out
 from .calibration import Calibration as Calibration
 from .calibration import calibrate as calibrate
 from .checkpoint import restore as restore
@@ -38,8 +34,6 @@ from .fleet import Fleet as Fleet
 from .fleet import FleetState as FleetState
 from .large import LargeFilter as LargeFilter
 from .large import LargeState as LargeState
-from .memory import BankState as BankState
-from .memory import MemoryBank as MemoryBank
 from .model import StateSpaceModel as StateSpaceModel
 from .model import simulate as simulate
 from .observations import Observations as Observations

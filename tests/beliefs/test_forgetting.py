@@ -8,7 +8,6 @@ import pytest
 
 import paramfilter as pf
 from paramfilter.beliefs import (
-    Blocks,
     Chebyshev,
     Conjugate,
     CrossInterpolation,
@@ -48,7 +47,6 @@ def learned(belief):
         CrossInterpolation(),
         TaylorOfMean(3),
         MomentMatched(),
-        Blocks({"phi": Conjugate()}),
     ],
     ids=lambda belief: type(belief).__name__,
 )
@@ -99,31 +97,17 @@ def test_what_cannot_forget_is_refused():
         Forgetting(Conjugate(), 1.0).bind(AUTOREGRESSION)
 
 
-def test_a_block_that_cannot_forget_is_refused_when_the_filter_is_made():
-    model = pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5), r=dist.InverseGamma(3.0, 2.0))
-    blocks = Blocks({"phi": Conjugate(), "r": PointMass()})
-    with pytest.raises(pf.BeliefError, match=r"^PointMass in Blocks\(phi: Conjugate, r: PointMass\) cannot forget"):
-        pf.ParticleFilter(model, 50, Forgetting(blocks, 100.0))
+def test_evidence_finds_drift_where_there_is_some():
+    beliefs = {"short": Forgetting(Conjugate(), 40), "endless": Conjugate()}
+    filters = {
+        name: pf.ParticleFilter(AUTOREGRESSION, 200, belief, pf.proposals.LookAhead())
+        for name, belief in beliefs.items()
+    }
+    halves = [pf.simulate(jax.random.key(2), AUTOREGRESSION, {"phi": phi}, 150)[1] for phi in (0.9, -0.7)]
+    steady = pf.simulate(jax.random.key(3), AUTOREGRESSION, {"phi": 0.9}, 300)[1]
 
+    def lead_of_the_short_memory(ys):
+        states = {name: pf.run(f, f.init(jax.random.key(4)), ys, progress=False)[0] for name, f in filters.items()}
+        return float(states["short"].log_evidence - states["endless"].log_evidence)
 
-class TestBank:
-    def test_evidence_finds_drift_where_there_is_some(self):
-        filter = pf.ParticleFilter(AUTOREGRESSION, 200, Conjugate(), pf.proposals.LookAhead())
-        bank = pf.MemoryBank(filter, (40, np.inf))
-        halves = [pf.simulate(jax.random.key(2), AUTOREGRESSION, {"phi": phi}, 150)[1] for phi in (0.9, -0.7)]
-        steady = pf.simulate(jax.random.key(3), AUTOREGRESSION, {"phi": 0.9}, 300)[1]
-
-        @jax.jit
-        def follow(ys):
-            return jax.lax.scan(lambda s, y: (bank.step(s, y)[0], None), bank.init(jax.random.key(4)), ys)[0]
-
-        changed, same = follow(jnp.concatenate(halves)), follow(steady)
-        assert float(bank.weights(changed)[0]) > 0.999 and float(bank.weights(same)[0]) < 0.5
-        assert float(bank.posterior(changed).mean()["phi"]) < -0.4
-        assert bank.best(same).made_by == bank.filter.fingerprint
-
-    @pytest.mark.parametrize(("memories", "horizon"), [((100,), None), ((100, 0.5), None), ((100, 200), 1.0)])
-    def test_banks_without_sense_are_refused(self, memories, horizon):
-        filter = pf.ParticleFilter(AUTOREGRESSION, 50, Conjugate())
-        with pytest.raises(pf.ModelError, match="two memories at least"):
-            pf.MemoryBank(filter, memories, horizon)
+    assert lead_of_the_short_memory(jnp.concatenate(halves)) > 7.0 and lead_of_the_short_memory(steady) < 0.0

@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.beliefs import Blocks, Chebyshev, Conjugate, CrossInterpolation, Forgetting
+from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation, Forgetting
 from paramfilter.beliefs.mixing import MomentPoints
 from paramfilter.beliefs.quadratic_fit import QuadraticFit
 from paramfilter.beliefs.spread import Spread
@@ -38,7 +38,6 @@ def learned(bound, shared, seed):
 
 CASES = {
     "coefficient": (COEFFICIENT, Conjugate(), 1e-6),
-    "a block of its own": (COEFFICIENT, Blocks({"phi": Conjugate()}), 1e-6),
     "a fading coefficient": (COEFFICIENT, Forgetting(Conjugate(), 1e6), 1e-6),
     "variance": (VARIANCE, Conjugate(), 0.02),  # the moments of 1/v are matched, those of v nearly
     "values at nodes": (COEFFICIENT, Chebyshev(33), 1e-4),
@@ -168,10 +167,9 @@ def test_what_cannot_be_mixed_is_refused():
         pf.ParticleFilter(COEFFICIENT, 20, Conjugate(), num_ancestors=3)
 
 
-@pytest.mark.parametrize("wrap", [lambda belief: belief, lambda belief: Blocks({"phi": belief})])
-def test_a_belief_at_nodes_is_the_mixture_over_all_ancestors(wrap, float64):
+def test_a_belief_at_nodes_is_the_mixture_over_all_ancestors(float64):
     """Three ancestors with beliefs of their own, against the mixture of what each would believe, on a fine grid."""
-    bound = wrap(Chebyshev(49)).bind(COEFFICIENT)
+    bound = Chebyshev(49).bind(COEFFICIENT)
     statistics = jax.tree.map(
         lambda *leaves: jnp.stack(leaves), *(learned(bound, shared_of(bound), seed) for seed in (0, 1, 2))
     )

@@ -18,7 +18,7 @@ NUM_POINTS = 20_000
 
 def moved(belief, z):
     bound = belief.bind(pf.models.star())
-    shared, statistics = bound.regroup(bound.start_shared(z), None, z, jnp.zeros(len(z)), jnp.zeros(len(z), bool))
+    shared, statistics = bound.regroup(bound.start_shared(z), None, z, jnp.zeros(len(z)))
     keys = jax.random.split(jax.random.key(1), len(z))
     return jax.jit(jax.vmap(lambda key, *own: bound.draw(key, shared, *own).z))(keys, statistics, z)
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from experiments.exact_answers import MODELS, exact_answers
+from benchmarks.exact_answers import MODELS, exact_answers
 
 import paramfilter as pf
 
@@ -24,7 +24,7 @@ QUICK, *SLOW = LIMITS
 
 @pytest.mark.parametrize("name", [QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_storvik_filter_is_right_on_exact_answers(name):
-    """A quarter of the data sets of `python -m experiments.exact_answers`, each run once, with all its particles."""
+    """A quarter of the data sets of `python -m benchmarks.exact_answers`, each run once, with all its particles."""
     found = exact_answers(MODELS[name], num_data_sets=6, num_runs=1)
     assert max(found.rms_mean_error.values()) <= LIMITS[name]
     for parameter, ratio in found.mean_log_sd_ratio.items():

@@ -8,8 +8,8 @@ import pytest
 import ray
 from benchmarks.streams.toy import HashResidents, messy_lines
 
-from paramfilter.streaming import FileLog, Pace, Rules, Store, Worker
-from paramfilter.streaming.actors import start_owners
+from paramfilter_streams import FileLog, Pace, Rules, Store, Worker
+from paramfilter_streams.actors import start_owners
 
 LINES = messy_lines(seed=6, num_series=6, num_steps=80)
 

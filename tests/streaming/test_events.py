@@ -7,8 +7,8 @@ import pytest
 from benchmarks.streams.draws import numbers
 from benchmarks.streams.fuzz import mutated
 
-from paramfilter.streaming import EventParser, RefusedEvent
-from paramfilter.streaming.events import LARGEST_EVENT
+from paramfilter_streams import EventParser, RefusedEvent
+from paramfilter_streams.events import LARGEST_EVENT
 
 SCALAR = EventParser(())
 VECTOR = EventParser((2,), inputs_shape=())

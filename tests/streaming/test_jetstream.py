@@ -8,8 +8,8 @@ from benchmarks.streams.server import NatsServer
 from benchmarks.streams.toy import HashResidents, line, messy_lines
 
 import paramfilter as pf
-from paramfilter.streaming import Pace, Rules, Store, Worker
-from paramfilter.streaming.jetstream import JetStreamLog, JetStreamSink
+from paramfilter_streams import Pace, Rules, Store, Worker
+from paramfilter_streams.jetstream import JetStreamLog, JetStreamSink
 
 LINES = messy_lines(seed=2, num_series=8, num_steps=60)
 MESSAGES = [b"\n".join(LINES[first : first + 16]) for first in range(0, len(LINES), 16)]

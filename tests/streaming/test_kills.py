@@ -8,8 +8,8 @@ import pytest
 from benchmarks.streams.kills import OffsetFirst
 from benchmarks.streams.toy import HashResidents, messy_lines
 
-from paramfilter.streaming import FileLog, Pace, Store, Worker
-from paramfilter.streaming.store import Commit
+from paramfilter_streams import FileLog, Pace, Store, Worker
+from paramfilter_streams.store import Commit
 
 
 @pytest.mark.slow

@@ -9,8 +9,8 @@ import pytest
 from benchmarks.streams.toy import HashResidents, line
 
 from paramfilter.errors import StoreError
-from paramfilter.streaming import FileLog, Store, Worker
-from paramfilter.streaming.store import _sealed
+from paramfilter_streams import FileLog, Store, Worker
+from paramfilter_streams.store import _sealed
 
 SIZE = 2**31
 PARTITION = {"offset": 1, "counts": dict.fromkeys(("applied", "missing", "duplicate", "late", "quarantined"), 0)}

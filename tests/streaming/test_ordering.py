@@ -7,8 +7,8 @@ import hypothesis.strategies as st
 import pytest
 
 import paramfilter as pf
-from paramfilter.streaming import Event, Fate, Rules
-from paramfilter.streaming.ordering import Ledger
+from paramfilter_streams import Event, Fate, Rules
+from paramfilter_streams.ordering import Ledger
 
 
 def taken(rules: Rules, sequences):

@@ -9,8 +9,8 @@ import paramfilter as pf
 from paramfilter.errors import StoreError
 from paramfilter.fleet import Fleet
 from paramfilter.fleet.blocks import BLOCK
-from paramfilter.streaming import FileLog, FleetResidents, Store, Worker
-from paramfilter.streaming.residents import _shape
+from paramfilter_streams import FileLog, FleetResidents, Store, Worker
+from paramfilter_streams.residents import _shape
 
 FILTER = pf.sir_filter(pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), r=0.5), 16)
 RESIDENTS = FleetResidents(FILTER, room=100, seed=5, largest_batch=48)

@@ -9,9 +9,9 @@ from benchmarks.streams.toy import HashResidents, line
 from starlette.testclient import TestClient
 
 import paramfilter as pf
-from paramfilter.serving import Configuration, Delays, Http, make_front, metrics_of, read_configuration
-from paramfilter.serving.page import _ticks
-from paramfilter.streaming import FileLog, Store, Worker
+from paramfilter_streams import FileLog, Store, Worker
+from paramfilter_streams.serving import Configuration, Delays, Http, make_front, metrics_of, read_configuration
+from paramfilter_streams.serving.page import _ticks
 
 SECRET = 0.123456789
 TOKEN = b"0123456789abcdef"
@@ -182,7 +182,7 @@ def test_a_short_token_is_refused(tmp_path):
 
 
 def test_figures_that_are_not_finite_are_null(worker):
-    from paramfilter.serving.front import _plain
+    from paramfilter_streams.serving.front import _plain
 
     assert json.dumps(_plain({"figures": {"ess": float("-inf"), "mean": 1.0, "sd": float("nan")}})) == (
         '{"figures": {"ess": null, "mean": 1.0, "sd": null}}'

@@ -7,9 +7,9 @@ import pytest
 from benchmarks.streams.draws import numbers
 
 from paramfilter.errors import StoreError
-from paramfilter.streaming import Event, Partition, Quarantined, Store
-from paramfilter.streaming.ordering import Ledger
-from paramfilter.streaming.store import Commit, DiskFullError
+from paramfilter_streams import Event, Partition, Quarantined, Store
+from paramfilter_streams.ordering import Ledger
+from paramfilter_streams.store import Commit, DiskFullError
 
 IDENTITY = {"filter": "sir", "layout": "x", "seed": "0"}
 EVENT = Event("s1", 9, [0.5], None, None)

@@ -12,8 +12,8 @@ from benchmarks.streams.toy import HashResidents, line, messy_lines
 
 import paramfilter as pf
 from paramfilter.errors import StoreError
-from paramfilter.streaming import Fate, FileLog, Message, Pace, PipeLog, Rules, Store, Worker
-from paramfilter.streaming.logs import CHUNK
+from paramfilter_streams import Fate, FileLog, Message, Pace, PipeLog, Rules, Store, Worker
+from paramfilter_streams.logs import CHUNK
 
 LINES = messy_lines(seed=1, num_series=6, num_steps=60)
 

@@ -2,7 +2,6 @@
 
 from paramfilter.beliefs.accuracy import ERROR_LIMIT
 from paramfilter.beliefs.base import Belief, Blur, BoundBelief, Draw, Moments
-from paramfilter.beliefs.blocks import Blocks
 from paramfilter.beliefs.chebyshev import Chebyshev
 from paramfilter.beliefs.conjugate import Conjugate
 from paramfilter.beliefs.cross_interpolation import CrossInterpolation
@@ -16,7 +15,6 @@ from paramfilter.beliefs.taylor_of_mean import TaylorOfMean
 __all__ = [
     "ERROR_LIMIT",
     "Belief",
-    "Blocks",
     "Blur",
     "BoundBelief",
     "Chebyshev",

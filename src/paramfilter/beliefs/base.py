@@ -180,9 +180,8 @@ class BoundBelief(abc.ABC):
         statistics: Statistic,
         z: Float[Array, "particle param"],
         log_weights: Float[Array, " particle"],
-        is_fresh: Bool[Array, " particle"],
     ) -> tuple[Shared, Statistic]:
-        """Look at all particles at once and renew what they share; fresh ones were resampled just now."""
+        """Look at all particles at once and renew what they share."""
         return shared, statistics
 
     def witness(

@@ -257,7 +257,7 @@ class BoundCross(BoundBelief):
         # them. An exactly separable model cannot have gone astray by that.
         return error_over_bulk(statistic.misses, log_density, must_be_near=self.prior_cross.exact_rank is None)
 
-    def regroup(self, shared, statistics, z, log_weights, is_fresh):
+    def regroup(self, shared, statistics, z, log_weights):
         shared, statistics = jax.lax.cond(
             _has_moved(shared.chosen_for, shared.spread, _caution(shared)),
             lambda: self._refreshed(shared, statistics),

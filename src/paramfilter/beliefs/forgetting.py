@@ -8,7 +8,7 @@ So a datum that is `memory` steps old counts by 1/e of a fresh one, and without 
 For the conjugate belief of a regression this is recursive least squares with exponential forgetting. The loss of old
 paths does less harm too: what rode on them fades.
 
-Whether to forget at all is a question to the data: see `paramfilter.MemoryBank`.
+Whether to forget at all is a question to the data: compare `state.log_evidence` of filters with other memories.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class BoundForgetting(BoundBelief):
     def approximation_error(self, shared, statistic):
         return self.inner.approximation_error(shared[0], statistic)
 
-    def regroup(self, shared, statistics, z, log_weights, is_fresh):
-        own, statistics = self.inner.regroup(shared[0], statistics, z, log_weights, is_fresh)
+    def regroup(self, shared, statistics, z, log_weights):
+        own, statistics = self.inner.regroup(shared[0], statistics, z, log_weights)
         return (own, shared[1]), statistics
 
     def witness(self, key, shared, data, z, log_weights, time):

@@ -135,7 +135,7 @@ class LogPolynomial(BoundBelief):
         _, _, log_normaliser = self._quadrature(shared, statistic.value)
         return self._log_density(statistic.value)(z) - log_normaliser
 
-    def regroup(self, shared, statistics, z, log_weights, is_fresh):
+    def regroup(self, shared, statistics, z, log_weights):
         spread = spread_of(z, log_weights, self._floor)
         size = self._checks.size
         places = jax.vmap(shared.to_standard)(self._check_points(spread)[:size])

@@ -106,7 +106,7 @@ class MomentMatched(Belief):
         if dimension > MOST_PARAMETERS:
             raise BeliefError(
                 f"MomentMatched holds up to {MOST_PARAMETERS} parameters, but this model has {dimension}; use "
-                "CrossInterpolation(), or Blocks() of independent parameters."
+                "CrossInterpolation()."
             )
         is_on_grid = dimension <= max(GRID_POINTS)
         num_points = min(self.num_points, GRID_POINTS.get(dimension, self.num_points))

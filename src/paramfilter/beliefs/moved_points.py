@@ -120,7 +120,7 @@ class _BoundShrinkingKernel(_MovedPoint):
     def absorb(self, shared, statistic, datum):
         return statistic
 
-    def regroup(self, shared, statistics, z, log_weights, is_fresh):
+    def regroup(self, shared, statistics, z, log_weights):
         islands = jnp.arange(len(z), dtype=jnp.int32) // (len(z) // self.num_islands)
         return self.spread(z, log_weights), islands
 

@@ -217,28 +217,15 @@ def bench(
 
 
 @app.command()
-def reproduce(
-    figures: Annotated[list[str] | None, typer.Argument(help="all, or names such as sin_filters.")] = None,
-    folder: Annotated[Path, typer.Option(help="Where numbers and pictures go.")] = Path("paper"),
-    again: Annotated[bool, typer.Option(help="Compute what is there already.")] = False,
-) -> None:
-    """Reproduce figures of the paper. What is there is not computed again, so it may be stopped and started."""
-    from paramfilter import paper
-
-    made = paper.reproduce(figures or ["all"], folder, again, pictures=folder)
-    for name, path in made.items():
-        print(f"{paper.FIGURES[name].title}: {path.with_suffix('.png')}")
-
-
-@app.command()
 def serve(configuration: Annotated[Path, typer.Argument(help="A TOML file; see the page on streaming.")]) -> None:
     """Run a fleet from a log of events to posteriors, with health and metrics over HTTP, until told to stop."""
     import logging
+    from importlib.metadata import entry_points
 
-    from paramfilter import serving
-
+    # The service stands on the library, and not the other way round: it is found by its name.
+    (service,) = entry_points(group="paramfilter.services", name="serve")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
-    serving.serve(configuration)
+    service.load()(configuration)
 
 
 def _values(given: list[str] | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from paramfilter.filters.base import Filter
 from paramfilter.filters.fingerprint import first_difference
-from paramfilter.filters.loop import keep_where
+from paramfilter.filters.guard import keep_where
 from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments, pooled

@@ -133,8 +133,7 @@ def mixture_moments(filter: ParticleFilter, state: FilterState) -> Moments:
 
 def _regrouped(belief: BoundBelief, state: FilterState) -> tuple[PyTree, PyTree]:
     """Return what beliefs share and remember between two steps, when nothing was resampled."""
-    none_is_fresh = jnp.zeros(state.log_weights.shape, bool)
-    return belief.regroup(state.shared, state.statistics, state.z, state.log_weights, none_is_fresh)
+    return belief.regroup(state.shared, state.statistics, state.z, state.log_weights)
 
 
 def pooled(log_weights: Float[Array, " part"], each: Moments) -> Moments:

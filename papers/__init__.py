@@ -1,0 +1,1 @@
+"""Reproductions of papers; not part of the wheel."""

@@ -1,0 +1,134 @@
+"""What may go wrong in a step, and what is done about it: nothing raises, and nothing passes in silence.
+
+- A particle for which the model is NaN gets weight zero and keeps its old state.
+- A datum that a statistic cannot hold is left out of that particle's belief.
+- An island that no particle survives is put back to where it was.
+- An observation of +-inf is refused: the state is as before.
+
+All of it is flagged in `info.outcome`.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from paramfilter.beliefs import ERROR_LIMIT
+from paramfilter.filters.islands import members, normalise_within
+from paramfilter.filters.outliers import has_grown
+from paramfilter.filters.proposing import Parents, Particles
+from paramfilter.filters.state import FilterState
+from paramfilter.outcome import Outcome
+from paramfilter.proposals import Move
+from paramfilter.types import Observation
+
+if TYPE_CHECKING:
+    from paramfilter.filters.particle_filter import ParticleFilter
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a step.
+
+    Attributes:
+        is_usable: Particles whose move can be used.
+        fits: Particles whose statistic could hold the datum.
+        is_refused: The observation holds an infinity.
+        has_failed: No particle explains the observation.
+        survives: Islands that go on from here.
+        log_total: Log of the mean weight: the increment of the log evidence.
+    """
+
+    is_usable: Bool[Array, " particle"]
+    fits: Bool[Array, " particle"]
+    is_refused: Bool[Array, ""]
+    has_failed: Bool[Array, ""]
+    survives: Bool[Array, " island"]
+    log_total: Float[Array, ""]
+
+    @property
+    def is_accepted(self) -> Bool[Array, ""]:
+        """Whether the observation was taken in."""
+        return ~self.is_refused & ~self.has_failed
+
+    def accepted(self, new: Any, old: Any) -> Any:
+        """Return the new values if the observation was taken in, and else the old ones."""
+        return jax.tree.map(lambda one, other: jnp.where(self.is_accepted, one, other), new, old)
+
+
+def usable(moves: Move, parents: Parents) -> Bool[Array, " particle"]:
+    """Tell which moves can be used."""
+    return jax.vmap(_all_finite)((moves.x, parents.draws.z)) & (moves.log_weight < jnp.inf)
+
+
+def guarded(
+    filter: ParticleFilter,
+    parents: Parents,
+    moves: Move,
+    is_usable: Bool[Array, " particle"],
+    absorbed: PyTree,
+    given: Observation,
+) -> tuple[Particles, Verdict]:
+    """Return the particles after a step, each as it was where its move or its statistic cannot be used."""
+    before = parents.particles
+    x, z = keep_where(is_usable, (moves.x, parents.draws.z), (before.x, before.z))
+    # The second argument lends its axis to beliefs without a statistic.
+    fits = jax.vmap(lambda statistic, _: _all_finite(statistic))(absorbed, z)
+    statistics = keep_where(is_usable & fits, absorbed, before.statistics)
+    log_weights = before.log_weights + jnp.where(is_usable, moves.log_weight, -jnp.inf)
+    log_weights, island_totals = normalise_within(filter.num_islands, log_weights)
+    log_total = jax.nn.logsumexp(island_totals)
+    is_refused = _holds_infinity(given)
+    has_failed = ~jnp.isfinite(log_total) & ~is_refused
+    survives = jnp.isfinite(island_totals) & ~is_refused & ~has_failed
+    after = Particles(x, z, statistics, log_weights, before.lineage)
+    return after, Verdict(is_usable, fits, is_refused, has_failed, survives, log_total)
+
+
+def rolled_back(filter: ParticleFilter, verdict: Verdict, after: Particles, before: Particles) -> Particles:
+    """Put islands that do not go on back to where they were."""
+    return keep_where(members(verdict.survives, filter.num_particles), after, before)
+
+
+def flags_of(
+    verdict: Verdict, parents: Parents, error: Float[Array, ""], skipped: PyTree, state: FilterState
+) -> Int[Array, ""]:
+    """Return the flags of a step; an observation that was refused raises no other."""
+    raised = [
+        (verdict.has_failed, Outcome.ALL_WEIGHTS_ZERO),
+        (~jnp.all(verdict.survives) & ~verdict.has_failed, Outcome.ISLAND_WEIGHTS_ZERO),
+        (jnp.any(~verdict.is_usable), Outcome.MODEL_RETURNED_NAN),
+        (~(error <= ERROR_LIMIT), Outcome.BELIEF_INACCURATE),  # also if it is no number
+        (jnp.any(verdict.is_usable & ~verdict.fits), Outcome.STATISTIC_OVERFLOW),
+        (has_grown(skipped, state.skipped), Outcome.OUTLIER_SKIPPED),
+    ]
+    flags = jax.lax.reduce(parents.draws.outcome, jnp.int32(Outcome.OK), jax.lax.bitwise_or, (0,))
+    for is_raised, flag in raised:
+        flags |= jnp.where(is_raised, int(flag), 0)
+    return jnp.where(verdict.is_refused, int(Outcome.OBSERVATION_NOT_FINITE), flags).astype(jnp.int32)
+
+
+def _all_finite(tree: Any) -> Bool[Array, ""]:
+    """Tell whether every number of one particle's tree is finite."""
+    return functools.reduce(
+        jnp.logical_and, [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)], jnp.bool_(True)
+    )
+
+
+def _holds_infinity(y: Observation) -> Bool[Array, ""]:
+    return functools.reduce(jnp.logical_or, [jnp.any(jnp.isinf(leaf)) for leaf in jax.tree.leaves(y)], jnp.bool_(False))
+
+
+def keep_where(mask: Bool[Array, " particle"], new: Any, old: Any) -> Any:
+    """Take the new values of the particles where `mask` holds, the old ones elsewhere."""
+
+    def choose(new_leaf, old_leaf):
+        return jnp.where(mask.reshape(-1, *[1] * (new_leaf.ndim - 1)), new_leaf, old_leaf)
+
+    return jax.tree.map(choose, new, old)

@@ -1,0 +1,109 @@
+"""The HTTP front of a worker: health, readiness, metrics, posteriors by name, and a page. It reads and never writes.
+
+With a token, every request for data must carry it (`Authorization: Bearer ...`); `/health`, `/ready` and `/metrics` say
+nothing of the data and need none. A request has no body, a name is checked before it is looked up, and nothing of a
+request or of an observation is logged.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+from paramfilter.extras import extra
+from paramfilter_streams import Posterior, Worker
+from paramfilter_streams.events import NAME
+from paramfilter_streams.serving.metrics import Delays, metrics_of
+from paramfilter_streams.serving.page import fleet_page, series_page
+
+EXTRA = "serve"
+"""The extra that brings starlette and uvicorn."""
+
+OPEN = {"/health", "/ready", "/metrics"}
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+def make_front(worker: Worker, delays: Delays, token: bytes | None) -> Any:
+    """Return an ASGI application.
+
+    Args:
+        worker: Whose figures are shown; another thread may be running it.
+        delays: Where delays are counted.
+        token: What requests for data must carry; None if they need nothing.
+    """
+    responses, routing = extra("starlette.responses", EXTRA), extra("starlette.routing", EXTRA)
+    plain, page, data = responses.PlainTextResponse, responses.HTMLResponse, responses.JSONResponse
+
+    def health(request: Any) -> Any:
+        return plain("alive\n")
+
+    def ready(request: Any) -> Any:
+        if worker.cannot_commit:
+            return plain("cannot write to disk\n", 503)
+        return plain("ready\n") if worker.is_ready else plain("starting\n", 503)
+
+    def metrics(request: Any) -> Any:
+        return plain(metrics_of(worker, delays), media_type="text/plain; version=0.0.4")
+
+    def found(request: Any) -> tuple[str, list[Posterior]]:
+        name = request.path_params["name"]
+        return name, worker.latest(name) if NAME.fullmatch(name) else []
+
+    def posterior(request: Any) -> Any:
+        name, posteriors = found(request)
+        if not posteriors:
+            return data({"error": "there is no such series"}, 404)
+        history = (
+            [one._asdict() for one in posteriors] if "history" in request.query_params else [posteriors[-1]._asdict()]
+        )
+        return data({"series": name, "posteriors": [_plain(one) for one in history]})
+
+    def series(request: Any) -> Any:
+        name, posteriors = found(request)
+        return page(series_page(worker, name, posteriors)) if posteriors else page("no such series", 404)
+
+    def fleet(request: Any) -> Any:
+        return page(fleet_page(worker, delays))
+
+    routes = {"/health": health, "/ready": ready, "/metrics": metrics, "/": fleet}
+    routes |= {"/posterior/{name}": posterior, "/series/{name}": series}
+    listed = [routing.Route(path, endpoint, methods=["GET"]) for path, endpoint in routes.items()]
+    application = extra("starlette.applications", EXTRA).Starlette(routes=listed)
+    return _Guard(application, token, responses)
+
+
+class _Guard:
+    """Lets requests for data in that carry the token, and puts the headers on every answer."""
+
+    def __init__(self, application: Any, token: bytes | None, responses: Any):
+        self.application, self.token, self.responses = application, token, responses
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] += [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
+            await send(message)
+
+        if scope["type"] != "http":
+            return await self.application(scope, receive, send)
+        if scope["path"] not in OPEN and not self._may(dict(scope["headers"])):
+            refusal = self.responses.PlainTextResponse("a token is needed\n", 401, {"WWW-Authenticate": "Bearer"})
+            return await refusal(scope, receive, send_with_headers)
+        return await self.application(scope, receive, send_with_headers)
+
+    def _may(self, headers: dict[bytes, bytes]) -> bool:
+        if self.token is None:
+            return True
+        return hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + self.token)
+
+
+def _plain(posterior: dict[str, Any]) -> dict[str, Any]:
+    """Write what is not finite as null: JSON has no infinity."""
+    figures = {name: value if abs(value) < float("inf") else None for name, value in posterior["figures"].items()}
+    return {**posterior, "figures": figures}

@@ -1,0 +1,360 @@
+"""Where a stream's states are kept: state rows, posteriors and the offsets that led to them, in one atomic batch.
+
+The store is a directory with an LMDB file and a lock. Whoever opens it owns it until it ends, however it ends, since
+the kernel gives the lock back. A commit is one transaction: all of it is there after a crash, or none.
+
+Each record carries a checksum over its key and content, and the file's first record says to what it belongs: the
+filter's fingerprint, the layout of a row, the seed. A store that is torn, flipped, cut short or foreign is refused,
+with what was found. A damaged tree can bring down whoever walks it, so a process of its own walks it first
+(`store_walk`).
+
+What LMDB was chosen over, and by which numbers, is in `docs/decisions/0025-the-state-store.md`.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import struct
+import subprocess
+import sys
+import threading
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from paramfilter.errors import StoreError
+from paramfilter.extras import extra
+from paramfilter_streams.events import Event
+from paramfilter_streams.ordering import Fate, Ledger
+
+EXTRA = "streaming"
+"""The extra that brings lmdb and nats-py."""
+
+FORMAT = 1
+"""Number of this layout; a reader refuses numbers it does not know."""
+
+LARGEST_BYTES = 1 << 40
+"""Of address space, not of disk: the file is as large as what it holds."""
+
+FULL_BELOW = 1 << 20
+"""A disk with fewer bytes left is full: a write that was cut short has taken all but the odd page."""
+
+TABLES = (b"about", b"series", b"partitions", b"posteriors", b"quarantine")
+
+_CHECKSUM = struct.Struct("<I")
+_LEDGER = struct.Struct("<BQQ?I")
+_SLOT = struct.Struct(">I")
+
+
+@dataclass
+class Partition:
+    """How far a partition has been read, and how its events ended.
+
+    Attributes:
+        offset: Where to go on.
+        counts: How many events ended in each way.
+        received: How many events there were.
+        filled: Steps that were taken without an event.
+        num_series: Series whose events stand in it.
+    """
+
+    offset: int = 0
+    counts: dict[str, int] = field(default_factory=lambda: {fate.value: 0 for fate in Fate})
+    received: int = 0
+    filled: int = 0
+    num_series: int = 0
+
+    def copy(self) -> Partition:
+        """Return the same, which stays as it is when this one goes on."""
+        return replace(self, counts=dict(self.counts))
+
+    @property
+    def waiting(self) -> int:
+        """Events that have not ended yet: they wait for one before them."""
+        return self.received - sum(self.counts.values())
+
+
+class Quarantined(NamedTuple):
+    """A line that was put aside, and why.
+
+    Attributes:
+        partition: Where it came from.
+        number: The how-manieth that was put aside there.
+        reason: Why.
+        raw: Its bytes, the first of them if it was large.
+    """
+
+    partition: str
+    number: int
+    reason: str
+    raw: bytes
+
+
+class Commit(NamedTuple):
+    """What becomes durable at once.
+
+    Attributes:
+        rows: Name, ledger and state of each series that has changed.
+        partitions: All partitions that have moved, by name.
+        posteriors: Name, sequence number and content of each new posterior.
+        quarantined: What was put aside.
+    """
+
+    rows: Iterable[tuple[str, Ledger, bytes]]
+    partitions: Mapping[str, Partition]
+    posteriors: Iterable[tuple[str, int, bytes]] = ()
+    quarantined: Iterable[Quarantined] = ()
+
+
+class DiskFullError(StoreError):
+    """A commit found no room; nothing of it was written, and it can be tried again."""
+
+
+class Store:
+    """The durable side of a stream. One process at a time owns it.
+
+    Args:
+        path: Its directory; made if it is not there.
+        identity: What its rows belong to; a store that says something else is refused.
+        keep: How many of the last posteriors of a series are kept.
+        keep_quarantined: How many of the last lines put aside are kept, for each partition.
+        largest_bytes: How large the file may become.
+        walk_first: Let a process of its own read the whole file first; False trusts the file's tree, and starts sooner.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        identity: Mapping[str, str],
+        keep: int = 256,
+        keep_quarantined: int = 10_000,
+        largest_bytes: int = LARGEST_BYTES,
+        walk_first: bool = True,
+    ):
+        self.path, self.keep, self.keep_quarantined = Path(path), keep, keep_quarantined
+        self._lmdb = extra("lmdb", EXTRA)
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock, self._in_use = _owned(self.path), threading.Lock()
+        try:
+            self._check_file(walk_first)
+            self._environment = self._opened(largest_bytes)
+            self._tables = {name: self._environment.open_db(name) for name in TABLES}
+            self._check_identity({"format": str(FORMAT), "keep": str(keep), **identity})
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def close(self) -> None:
+        """Give the store back; a commit that is under way is waited for."""
+        with self._in_use:
+            self._environment.close()
+            os.close(self._lock)
+
+    def commit(self, commit: Commit) -> None:
+        """Make all of it durable, or nothing.
+
+        Raises:
+            DiskFullError: There is no room; try again later.
+            StoreError: The disk failed. Whether the commit is there is not known: open the store again.
+        """
+        try:
+            with self._in_use, self._environment.begin(write=True) as transaction:
+                self._write(transaction, commit)
+        except self._lmdb.Error as error:
+            raise self._named(error) from error
+
+    def _write(self, transaction: Any, commit: Commit) -> None:
+        def put(table: bytes, items: Iterable[tuple[bytes, bytes]]) -> None:
+            sealed = [(key, _sealed(key, content)) for key, content in items]
+            with transaction.cursor(self._tables[table]) as cursor:
+                cursor.putmulti(sealed)
+
+        put(b"series", ((name.encode(), _row_of(ledger) + state) for name, ledger, state in commit.rows))
+        put(b"posteriors", ((self._slot(name, number), content) for name, number, content in commit.posteriors))
+        put(b"quarantine", (self._put_aside(one) for one in commit.quarantined))
+        put(b"partitions", ((name.encode(), json.dumps(vars(one)).encode()) for name, one in commit.partitions.items()))
+
+    def partitions(self) -> dict[str, Partition]:
+        """Return how far each partition has been read."""
+        with self.reading():
+            return {name.decode(): _partition_of(content) for name, content in self._all(b"partitions")}
+
+    def rows(self) -> Iterator[tuple[str, Ledger, bytes]]:
+        """Go through all series: their names, ledgers and states.
+
+        Raises:
+            StoreError: A record is damaged, or some are missing.
+        """
+        found = 0
+        for name, content in self._all(b"series"):
+            with self.reading():
+                ledger, size = _ledger_of(content)
+                row = name.decode(), ledger, content[size:]
+            yield row
+            found += 1
+        wanted = sum(one.num_series for one in self.partitions().values())
+        if found != wanted:
+            raise self._damaged(f"it holds {found} series and says that there are {wanted}")
+
+    def posteriors(self, name: str) -> list[bytes]:
+        """Return the last posteriors of a series; any order, none if there is no such series."""
+        with self._environment.begin(db=self._tables[b"posteriors"]) as transaction, transaction.cursor() as cursor:
+            prefix, found = name.encode() + b"\0", []
+            for key, value in cursor if cursor.set_range(prefix) else ():
+                if not key.startswith(prefix):
+                    break
+                found.append(self._unsealed(key, value))
+            return found
+
+    def quarantined(self) -> list[Quarantined]:
+        """Return the last lines that were put aside."""
+        found = []
+        with self.reading():
+            for key, content in self._all(b"quarantine"):
+                reason, _, raw = content[8:].partition(b"\0")
+                (number,) = struct.unpack(">Q", content[:8])
+                found.append(Quarantined(key[: -_SLOT.size].decode(), number, reason.decode(), raw))
+        return sorted(found)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Refuse a record that has its checksum and still says what no commit would have written."""
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, struct.error, RecursionError) as error:
+            raise self._damaged(f"a record cannot be read ({type(error).__name__}: {error})") from error
+
+    def _slot(self, name: str, sequence: int) -> bytes:
+        return name.encode() + b"\0" + _SLOT.pack(sequence % self.keep)
+
+    def _put_aside(self, one: Quarantined) -> tuple[bytes, bytes]:
+        key = one.partition.encode() + _SLOT.pack(one.number % self.keep_quarantined)
+        return key, struct.pack(">Q", one.number) + one.reason.encode() + b"\0" + one.raw
+
+    def _all(self, table: bytes) -> Iterator[tuple[bytes, bytes]]:
+        with self._environment.begin(db=self._tables[table]) as transaction, transaction.cursor() as cursor:
+            for key, value in cursor:
+                yield key, self._unsealed(key, value)
+
+    def _unsealed(self, key: bytes, value: bytes) -> bytes:
+        content = value[_CHECKSUM.size :]
+        if len(value) < _CHECKSUM.size or value[: _CHECKSUM.size] != _CHECKSUM.pack(
+            zlib.crc32(content, zlib.crc32(key))
+        ):
+            raise self._damaged(f"the checksum of {key[:40]!r} does not match")
+        return content
+
+    def _check_file(self, walk_first: bool) -> None:
+        """Refuse a file that is too short for what it says of itself, or that cannot be walked to the end."""
+        file = self.path / "data.mdb"
+        if not file.exists():
+            return
+        size = file.stat().st_size
+        if size < 2 * os.sysconf("SC_PAGE_SIZE"):
+            raise self._damaged("its file has been cut short")
+        if not walk_first:
+            return
+        walk = subprocess.run(
+            [sys.executable, "-I", str(Path(__file__).with_name("store_walk.py")), str(self.path)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if walk.returncode:
+            raise self._damaged(
+                walk.stderr.strip().rpartition("\n")[2] or f"walking it ended by signal {-walk.returncode}"
+            )
+
+    def _opened(self, largest_bytes: int) -> Any:
+        try:
+            return self._lmdb.open(
+                str(self.path), map_size=largest_bytes, max_dbs=len(TABLES), subdir=True, mode=0o600, lock=True
+            )
+        except self._lmdb.Error as error:
+            raise self._named(error) from error
+
+    def _check_identity(self, identity: dict[str, str]) -> None:
+        found = {key.decode(): value.decode() for key, value in self._all(b"about")}
+        if not found:
+            if any(True for _ in self._all(b"series")):
+                raise self._damaged("it does not say what it belongs to")
+            with self._environment.begin(write=True, db=self._tables[b"about"]) as transaction:
+                for name, text in identity.items():
+                    transaction.put(name.encode(), _sealed(name.encode(), text.encode()))
+            return
+        differing = [name for name, text in identity.items() if found.get(name) != text]
+        if differing:
+            raise StoreError(
+                f"the store at {self.path} was made with another {' and '.join(differing)}; give another "
+                "directory, or build the filter as it was."
+            )
+
+    def _named(self, error: Exception) -> StoreError:
+        """Say in our words what LMDB says."""
+        text = str(error)
+        if isinstance(error, self._lmdb.MapFullError) or os.strerror(errno.ENOSPC) in text or self._is_cut_short(text):
+            return DiskFullError(f"there is no room for the store at {self.path} ({text}).")
+        return StoreError(
+            f"the store at {self.path} failed: {text}. What is not committed will be read again from the log."
+        )
+
+    def _is_cut_short(self, text: str) -> bool:
+        """Tell whether a write ended early for want of room, which LMDB calls an input/output error."""
+        disk = os.statvfs(self.path)
+        return os.strerror(errno.EIO) in text and disk.f_bavail * disk.f_frsize < FULL_BELOW
+
+    def _damaged(self, what: str) -> StoreError:
+        return StoreError(
+            f"the store at {self.path} is damaged: {what}. Put a copy of the directory in its place, or "
+            "begin a new one and read the log from its start."
+        )
+
+
+def _owned(path: Path) -> int:
+    """Lock a directory for as long as this process lives."""
+    descriptor = os.open(path / "owner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise StoreError(
+            f"the store at {path} belongs to another process that is running; each has one owner."
+        ) from None
+    return descriptor
+
+
+def _sealed(key: bytes, content: bytes) -> bytes:
+    return _CHECKSUM.pack(zlib.crc32(content, zlib.crc32(key))) + content
+
+
+def _row_of(ledger: Ledger) -> bytes:
+    held = json.dumps([list(event) for event in ledger.held.values()]).encode() if ledger.held else b""
+    partition = ledger.partition.encode()
+    head = _LEDGER.pack(len(partition), ledger.sequence, ledger.gaps, ledger.has_old_gaps, len(held))
+    return head + partition + held
+
+
+def _partition_of(content: bytes) -> Partition:
+    partition = Partition(**json.loads(content))
+    numbers = [partition.offset, partition.received, partition.filled, partition.num_series, *partition.counts.values()]
+    if partition.counts.keys() != set(Fate) or not all(type(one) is int and one >= 0 for one in numbers):
+        raise ValueError("a partition has counts of events")
+    return partition
+
+
+def _ledger_of(content: bytes) -> tuple[Ledger, int]:
+    length, sequence, gaps, has_old_gaps, held_size = _LEDGER.unpack_from(content)
+    start = _LEDGER.size + length
+    if start + held_size > len(content):
+        raise ValueError("a series is shorter than it says")
+    held = [Event(*one) for one in json.loads(content[start : start + held_size] or b"[]")]
+    ledger = Ledger(
+        content[_LEDGER.size : start].decode(), sequence, gaps, has_old_gaps, {event.sequence: event for event in held}
+    )
+    return ledger, start + held_size

@@ -1,0 +1,355 @@
+"""From a log of events to posteriors, exactly once.
+
+    read -> parse -> order -> step -> write outputs -> commit -> acknowledge
+
+The promise: each accepted event changes its series' state exactly once, in the order of its sequence number. State,
+position and random key are one atomic record. After any crash the worker goes on from the last commit and gives the
+same bits as one that never crashed: what it had done since is done again, from the same states, on the same events.
+Every event ends as applied, missing, duplicate, late or quarantined, and the five counts add up to the events
+received (less those that still wait for one before them).
+
+A worker owns its store, and through it the partitions it reads. Outputs are written before the commit, so they may be
+written twice after a crash; each is known by series and sequence number, and the second is the same as the first.
+
+A commit is a copy of what has changed, and is written while the next batch is worked on (`commits`); the log hears of
+it when it is durable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import struct
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from paramfilter.errors import DataError
+from paramfilter_streams.commits import Committer
+from paramfilter_streams.events import LARGEST_EVENT, Event, RefusedEvent
+from paramfilter_streams.logs import FIRST, Log, Message
+from paramfilter_streams.ordering import Fate, Ledger, Rules, Step
+from paramfilter_streams.residents import Residents
+from paramfilter_streams.store import Commit, DiskFullError, Partition, Quarantined, Store
+
+SIDE_FATES = (Fate.LATE, Fate.QUARANTINED)
+"""Events whose lines are put aside."""
+
+
+class Output(NamedTuple):
+    """What is said of one step; what is said of the same step again is the same."""
+
+    series: str
+    sequence: int
+    line: bytes
+
+
+class Sink(Protocol):
+    """Where outputs go beside the store."""
+
+    def write(self, outputs: Sequence[Output]) -> None:
+        """Return when all of them are safe."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is open."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How much is done at a time.
+
+    Args:
+        messages: How many messages are read at once.
+        seconds_between_commits: 0 commits after every batch; more lets states be written less often, and more be done
+            again after a crash.
+        seconds_to_wait: For the first message of a batch.
+        most_quarantined: The share of events that may be quarantined before the worker stops, once there are a
+            thousand.
+    """
+
+    messages: int = 256
+    seconds_between_commits: float = 0.0
+    seconds_to_wait: float = 0.5
+    most_quarantined: float = 1.0
+
+
+class Posterior(NamedTuple):
+    """What a series believes after a step, as the store keeps it."""
+
+    sequence: int
+    fate: str
+    figures: dict[str, float]
+
+
+class Worker:
+    """Takes the events of a log to durable posteriors.
+
+    Args:
+        residents: The states.
+        log: Where events come from.
+        store: Where states and positions are kept; it must be open for these residents.
+        sink: Where outputs go too, or None.
+        rules: What to do with events out of order.
+        pace: How much is done at a time.
+    """
+
+    def __init__(
+        self,
+        residents: Residents,
+        log: Log,
+        store: Store,
+        sink: Sink | None = None,
+        rules: Rules = Rules(),
+        pace: Pace = Pace(),
+    ):
+        if residents.parser.inputs_shape is not None and rules.fill_gaps:
+            raise DataError(
+                "this model is told inputs, and those of a step that never came are not known; "
+                "use Rules(fill_gaps=False, reorder=...)."
+            )
+        self.residents, self.log, self.store, self.sink = residents, log, store, sink
+        self.rules, self.pace = rules, pace
+        self.is_ready = False
+        self.delays: list[float] = []
+        """Seconds from each event's `at` to its commit, of the last that became durable."""
+        self._changes = _Changes()
+        self._committer, self._made_at = Committer(store), []
+        self._ledgers: dict[str, Ledger] = {}
+        self._partitions: dict[str, Partition] = {}
+        self._last_commit = -math.inf
+
+    def recover(self) -> None:
+        """Take up the last commit, and compile; then the worker is ready."""
+        self._partitions = self.store.partitions()
+        names, rows = [], []
+        for name, ledger, row in self.store.rows():
+            names.append(name)
+            rows.append(row)
+            self._ledgers[name] = ledger
+        if names:
+            self.residents.put(names, rows)
+        self.residents.warm_up()
+        self.is_ready = True
+
+    def run(self, should_stop: Callable[[], bool], until_idle: bool = False) -> None:
+        """Work until told to stop; then what has been read is made durable.
+
+        Args:
+            should_stop: Asked between batches.
+            until_idle: Stop when the log has nothing more to say.
+        """
+        if not self.is_ready:
+            self.recover()
+        while not should_stop():
+            num_messages = self.work_once()
+            if until_idle and not num_messages:
+                break
+        self.commit()
+
+    def work_once(self) -> int:
+        """Read one batch and take it in; commit if it is time to. Return how many messages there were."""
+        if self.cannot_commit:  # nothing more is read while nothing can be kept
+            time.sleep(self.pace.seconds_to_wait)
+            self._settle_if_there_is_room()
+            return 0
+        if self._committer.is_idle:
+            self._settle_if_there_is_room()
+        for name in self.log.partitions:
+            self._partitions.setdefault(name, Partition(FIRST))
+        positions = {name: one.offset for name, one in self._partitions.items()}
+        messages = self.log.read(positions, self.pace.messages, self.pace.seconds_to_wait)
+        if messages:
+            self._take_in(messages)
+        if self._changes and time.monotonic() - self._last_commit >= self.pace.seconds_between_commits:
+            self._settle_if_there_is_room()
+            if not self.cannot_commit:
+                self._begin_commit()
+        return len(messages)
+
+    def commit(self) -> None:
+        """Make everything taken in so far durable, and tell the log.
+
+        Raises:
+            DiskFullError: There is no room; what was taken in is kept, and can be committed later.
+        """
+        self._settle()
+        if self._changes:
+            self._begin_commit()
+            self._settle()
+
+    def close(self) -> None:
+        """Let go of log, sink and store. A commit under way is finished; what was taken in since will be read again."""
+        self._committer.close()
+        for part in (self.log, self.sink, self.store):
+            if part is not None:
+                part.close()
+
+    @property
+    def cannot_commit(self) -> str:
+        """Why the last commit failed; empty if all is well."""
+        return self._committer.has_no_room
+
+    @property
+    def partitions(self) -> dict[str, Partition]:
+        """A copy of what is known of each partition, committed or not."""
+        return {name: one.copy() for name, one in list(self._partitions.items())}
+
+    def latest(self, name: str) -> list[Posterior]:
+        """Return the last durable posteriors of a series, in order; none if there is no such series."""
+        with self.store.reading():
+            return sorted(self._read_posterior(content) for content in self.store.posteriors(name))
+
+    def _begin_commit(self) -> None:
+        """Hand over a copy of what has changed."""
+        changes, self._changes = self._changes, _Changes()
+        names = sorted(changes.series)
+        packed = self.residents.rows(names) if names else ()
+        rows = [(name, self._ledgers[name].copy(), row.tobytes()) for name, row in zip(names, packed, strict=True)]
+        moved = {name: self._partitions[name].copy() for name in changes.partitions}
+        posteriors = [(name, number, content) for (name, number), content in changes.posteriors.items()]
+        self._committer.begin(Commit(rows, moved, posteriors, changes.quarantined))
+        self._last_commit, self._made_at = time.monotonic(), changes.made_at
+
+    def _settle(self) -> None:
+        """Wait until the commit under way is durable, and tell the log."""
+        durable = self._committer.wait()
+        if durable is not None:
+            self.delays = [durable.since - at for at in self._made_at]
+            self.log.acknowledge({name: one.offset for name, one in durable.commit.partitions.items()})
+
+    def _settle_if_there_is_room(self) -> None:
+        with contextlib.suppress(DiskFullError):  # `cannot_commit` says so
+            self._settle()
+
+    def _take_in(self, messages: Iterable[Message]) -> None:
+        """Order the events of some messages, and take their steps in rounds of one step a series."""
+        rounds: list[list[tuple[str, Step]]] = []
+        next_round: dict[str, int] = {}
+        new: list[str] = []
+        for message in messages:
+            partition = self._partitions[message.partition]
+            for line in () if message.raw is None else message.raw.removesuffix(b"\n").split(b"\n"):
+                partition.received += 1
+                for name, step in self._steps_of(partition, message.partition, line, new):
+                    number = next_round.get(name, 0)
+                    next_round[name] = number + 1
+                    if number == len(rounds):
+                        rounds.append([])
+                    rounds[number].append((name, step))
+            partition.offset = message.next_offset
+            self._changes.partitions.add(message.partition)
+        if new:
+            self.residents.start(new)
+        outputs = [output for one in rounds for output in self._take_steps(one)]
+        if self.sink is not None and outputs:
+            self.sink.write(outputs)
+        self._stop_if_poisoned()
+
+    def _steps_of(self, partition: Partition, where: str, line: bytes, new: list[str]) -> Iterable[tuple[str, Step]]:
+        """Enter a line into the books, and return the steps that it allows."""
+        try:
+            event = self.residents.parser.parse(line)
+            ledger = self._ledger(event, partition, where, new)
+        except RefusedEvent as error:
+            self._end(partition, where, Fate.QUARANTINED, str(error), line)
+            return ()
+        arrival = self.rules.arrive(ledger, event)
+        if arrival.fate is not None:
+            self._end(partition, where, arrival.fate, arrival.reason, line)
+            return ()
+        self._changes.series.add(event.series)
+        for step in arrival.steps:
+            if step.event is None or step.fate is None:
+                partition.filled += 1
+                continue
+            partition.counts[step.fate] += 1
+            if step.event.at is not None:
+                self._changes.made_at.append(step.event.at)
+        return ((event.series, step) for step in arrival.steps)
+
+    def _ledger(self, event: Event, partition: Partition, where: str, new: list[str]) -> Ledger:
+        ledger = self._ledgers.get(event.series)
+        if ledger is None:
+            if len(self._ledgers) >= self.residents.room:
+                raise RefusedEvent(f"there is room for {self.residents.room} series and no more")
+            ledger = self._ledgers[event.series] = Ledger(where)
+            partition.num_series += 1
+            new.append(event.series)
+            self._changes.series.add(event.series)
+        if ledger.partition != where:
+            raise RefusedEvent("the events of its series come from another partition")
+        return ledger
+
+    def _end(self, partition: Partition, where: str, fate: Fate, reason: str, line: bytes) -> None:
+        """Count an event that takes no step, and put it aside if it should be kept."""
+        if fate in SIDE_FATES:
+            number = sum(partition.counts[one] for one in SIDE_FATES)
+            self._changes.quarantined.append(Quarantined(where, number, reason or fate, line[:LARGEST_EVENT]))
+        partition.counts[fate] += 1
+
+    def _take_steps(self, steps: list[tuple[str, Step]]) -> list[Output]:
+        """Take one step of some series, and return what is to be said of them."""
+        nothing = [math.nan] * math.prod(self.residents.parser.y_shape)
+        ys = [nothing if step.event is None else step.event.y for _, step in steps]
+        inputs = [None if step.event is None else step.event.inputs for _, step in steps]
+        figures = self.residents.step([name for name, _ in steps], ys, inputs)
+        fates = [step.fate or "filled" for _, step in steps]
+        for (name, step), fate, values in zip(steps, fates, _bytes_of_each(figures.astype(_FIGURES)), strict=True):
+            self._changes.posteriors[name, step.sequence] = _HEAD.pack(_NUMBER_OF[fate], step.sequence) + values
+        if self.sink is None:
+            return []
+        columns, outputs = self.residents.columns, []
+        for (name, step), fate, values in zip(steps, fates, figures.tolist(), strict=True):
+            said = {"series": name, "seq": step.sequence, "fate": fate, **dict(zip(columns, values, strict=True))}
+            outputs.append(Output(name, step.sequence, json.dumps(said).encode()))
+        return outputs
+
+    def _read_posterior(self, content: bytes) -> Posterior:
+        fate, sequence = _HEAD.unpack_from(content)
+        values: Any = np.frombuffer(content, _FIGURES, offset=_HEAD.size)
+        return Posterior(sequence, FATES[fate], dict(zip(self.residents.columns, values.tolist(), strict=True)))
+
+    def _stop_if_poisoned(self) -> None:
+        received = sum(one.received for one in self._partitions.values())
+        refused = sum(one.counts[Fate.QUARANTINED] for one in self._partitions.values())
+        if received >= ENOUGH_TO_JUDGE and refused > self.pace.most_quarantined * received:
+            raise DataError(
+                f"{refused} of {received} events were quarantined, more than "
+                f"most_quarantined={self.pace.most_quarantined} allows. What is committed stays; look at the "
+                "quarantine before you start again."
+            )
+
+
+ENOUGH_TO_JUDGE = 1000
+"""Events before a share of them says something."""
+
+FATES = (*(fate.value for fate in Fate), "filled")
+
+_NUMBER_OF = {fate: number for number, fate in enumerate(FATES)}
+_HEAD, _FIGURES = struct.Struct("<BI"), np.dtype("<f8")
+
+
+def _bytes_of_each(rows: np.ndarray) -> list[bytes]:
+    """Return the bytes of each row, by one copy of all: asking numpy row by row costs four times as much."""
+    whole, size = rows.tobytes(), rows[0].nbytes
+    return [whole[start : start + size] for start in range(0, len(whole), size)]
+
+
+class _Changes:
+    """What has happened since the last commit."""
+
+    def __init__(self):
+        self.series: set[str] = set()
+        self.partitions: set[str] = set()
+        self.posteriors: dict[tuple[str, int], bytes] = {}
+        self.quarantined: list[Quarantined] = []
+        self.made_at: list[float] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.partitions)
