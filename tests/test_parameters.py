@@ -32,7 +32,7 @@ def test_each_coordinate_has_a_name_and_prior_moments(parameters):
     vectors = ["vector[0]", "vector[1]", "weights[0]", "weights[1]"]
     assert parameters.coordinate_names == ["level", "scale", "share", "window", *vectors]
     count = len(parameters.prior_draws)
-    mean_of_level, mean_of_log_scale = parameters.prior_mean[:2]
+    mean_of_level, mean_of_log_scale = np.mean(parameters.prior_draws, axis=0)[:2]
     assert abs(mean_of_level - 1.0) < 5.5 * 2.0 / np.sqrt(count)  # false alarms: 4e-8
     assert abs(mean_of_log_scale) < 5.5 * 0.5 / np.sqrt(count)
     # The sd of n Gaussian draws is off by 1 / sqrt(2 n) of itself.

@@ -86,11 +86,6 @@ class Parameters:
         return np.asarray(draws, np.float64)
 
     @cached_property
-    def prior_mean(self) -> Float[np.ndarray, " param"]:
-        """Mean of each coordinate under the prior."""
-        return np.mean(self.prior_draws, axis=0)
-
-    @cached_property
     def prior_sd(self) -> Float[np.ndarray, " param"]:
         """The prior's sd of each unconstrained coordinate, from its draws."""
         return np.std(self.prior_draws, axis=0)

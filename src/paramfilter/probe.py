@@ -14,15 +14,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float
 
 from paramfilter import distributions
 from paramfilter.errors import ModelError
+from paramfilter.gaussian import gaussian_of
 from paramfilter.model import Datum, StateSpaceModel, require_same_kind, strongly_typed
 from paramfilter.tracing import evaluate
 
 NUM_PROBES = 64
-PARTS = ("initial", "transition", "log p(x | x_prev, theta)", "observation", "log p(y | x, theta)")
+DENSITY = "log p(x | x_prev, theta)"
+PARTS = ("initial", "transition", DENSITY, "observation", "log p(y | x, theta)")
 REFUSED_SHARE = 0.5
 """A model that is NaN for more than this share of the prior is refused; for less, a warning names the share."""
 
@@ -81,11 +83,13 @@ class Trial:
         z: The parameters.
         datum: What the step gave.
         are_finite: For each part of the model, whether what it gave is finite.
+        is_still: Whether some component of the state moves without noise, so that its move has no density.
     """
 
     z: Float[np.ndarray, "draw param"]
     datum: Datum
     are_finite: dict[str, Bool[np.ndarray, " draw"]]
+    is_still: Bool[np.ndarray, " draw"]
 
 
 @lru_cache(maxsize=64)  # models are compared by identity
@@ -110,15 +114,36 @@ def trial(model: StateSpaceModel) -> Trial:
             distributions.ravel(y1),
             model.observation_log_prob(theta, x1, y1, inputs),
         )
-        return (x0, x1, y1), [jnp.all(jnp.isfinite(value)) for value in values]
+        is_still = _has_no_noise(model.transition(theta, x0, inputs))
+        are_finite = [jnp.all(jnp.isfinite(value)) for value in values]
+        are_finite[PARTS.index(DENSITY)] |= is_still
+        return (x0, x1, y1), are_finite, is_still
 
     def all_of_them(seed, z, inputs):
         return jax.vmap(one)(jax.random.split(jax.random.key(seed), NUM_PROBES), z, inputs)
 
     z = model.parameters.prior_draws[:NUM_PROBES].astype(jnp.result_type(float))
     inputs = model.inputs_at(np.arange(NUM_PROBES))
-    (x0, x1, y1), are_finite = jax.device_get(evaluate(all_of_them, np.uint32(0), z, inputs))
-    return Trial(z, Datum(x0, x1, y1, inputs), dict(zip(PARTS, are_finite, strict=True)))
+    (x0, x1, y1), are_finite, is_still = jax.device_get(evaluate(all_of_them, np.uint32(0), z, inputs))
+    return Trial(z, Datum(x0, x1, y1, inputs), dict(zip(PARTS, are_finite, strict=True)), is_still)
+
+
+def _has_no_noise(law: distributions.DistributionTree) -> Bool[Array, ""]:
+    """Tell whether some component of a Gaussian law has the standard deviation 0."""
+    found = gaussian_of(law)
+    if found is None:
+        return jnp.bool_(False)
+    return jnp.any((found.scale if found.is_diagonal else jnp.diagonal(found.scale)) == 0)
+
+
+def require_densities(model: StateSpaceModel, asker: str) -> None:
+    """Refuse a model whose state has components without noise."""
+    if np.any(trial(model).is_still):
+        raise ModelError(
+            f"some components of the state of {model.name} move without noise, and {asker} needs the density of "
+            "moves. If the model is linear and Gaussian given theta, node_filter(model) takes it as it is; else give "
+            "these components a small noise of their own."
+        )
 
 
 def _refuse_nan(model: StateSpaceModel) -> None:

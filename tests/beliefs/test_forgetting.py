@@ -97,6 +97,7 @@ def test_what_cannot_forget_is_refused():
         Forgetting(Conjugate(), 1.0).bind(AUTOREGRESSION)
 
 
+@pytest.mark.slow
 def test_evidence_finds_drift_where_there_is_some():
     beliefs = {"short": Forgetting(Conjugate(), 40), "endless": Conjugate()}
     filters = {

@@ -259,6 +259,7 @@ def test_the_error_of_an_inner_filter_is_told():
     assert rough.error()["sigma"] >= rough.shift_by_inner[0]
 
 
+@pytest.mark.slow
 def test_few_nodes_for_many_parameters_are_no_numbers_out_of_nowhere():
     model = pf.models.multispecies()
     ys = np.array(pf.simulate(jax.random.key(0), model, model.parameters.constrain(jnp.zeros(10)), 12)[1])
@@ -266,3 +267,37 @@ def test_few_nodes_for_many_parameters_are_no_numbers_out_of_nowhere():
     state, _ = pf.run(filter, filter.init(jax.random.key(0)), ys)
     assert pf.Outcome.NODES_TOO_FEW in pf.Outcome(int(state.outcome))
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(filter.posterior(state).mean()))
+
+
+SEASONS = np.array([[1.0, 0, 0, 0], [0, -1, -1, -1], [0, 1, 0, 0], [0, 0, 1, 0]])
+"""A level, and a season of four quarters that sum to about zero: two numbers only remember what the season was."""
+
+
+def quarterly():
+    def transition(theta, x, inputs):
+        sds = jnp.stack([theta["level"], 0.1 * jnp.ones(()), jnp.zeros(()), jnp.zeros(())])
+        return dist.Normal(jnp.asarray(SEASONS) @ x, sds).to_event(1)
+
+    return pf.StateSpaceModel(
+        prior={"level": dist.LogNormal(-1.0, 1.0), "noise": dist.LogNormal(-1.0, 1.0)},
+        initial=lambda theta, inputs: dist.Normal(jnp.zeros(4), 1.0).to_event(1),
+        transition=transition,
+        observation=lambda theta, x, inputs: dist.Normal(x[0] + x[1], theta["noise"]),
+        name="quarterly",
+    )
+
+
+def test_components_of_the_state_may_have_no_noise(capsys):
+    model = quarterly()
+    ys = np.array(pf.simulate(jax.random.key(2), model, {"level": 0.3, "noise": 0.5}, 60)[1])
+    filter = pf.auto_filter(model)
+    assert "Kalman" in capsys.readouterr().out
+    state, history = pf.run(filter, filter.init(jax.random.key(1)), ys)
+    exact = pf.references.kalman_grid(model, ys)
+    posterior = filter.posterior(state)
+    for name in model.prior:
+        assert abs(posterior.mean()[name] - float(exact.mean()[name])) < 0.1 * float(exact.sd()[name])
+        assert posterior.sd()[name] == pytest.approx(float(exact.sd()[name]), rel=0.1)
+    assert np.all(np.isfinite(history.x.sd))
+    with pytest.raises(ModelError, match=r"without noise.*node_filter\(model\)"):
+        pf.storvik_filter(model, 100)

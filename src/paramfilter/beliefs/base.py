@@ -112,9 +112,9 @@ class BoundBelief(abc.ABC):
         raise NotImplementedError
 
     @property
-    def cannot_fade(self) -> tuple[str, ...]:
-        """Names of the beliefs in this one that have no `faded`; empty if all of it can fade."""
-        return (self.name,) if type(self).faded is BoundBelief.faded else ()
+    def can_fade(self) -> bool:
+        """Whether it has `faded`."""
+        return type(self).faded is not BoundBelief.faded
 
     @property
     def can_mix(self) -> bool:
@@ -142,11 +142,6 @@ class BoundBelief(abc.ABC):
             ancestors: Places, for each new particle, in `statistics` and `data.x_prev`.
         """
         raise NotImplementedError
-
-    @property
-    def needs_fresh_copies(self) -> bool:
-        """Whether `regroup` must be told what was resampled, which it can't be by a proposal that looks ahead."""
-        return False
 
     def can_mix_now(self, shared: Shared) -> Bool[Array, ""]:
         """Tell whether the population is such that mixtures of its beliefs come out right."""

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from paramfilter.beliefs.base import Belief, BoundBelief, Shared, absorb_alone
+from paramfilter.beliefs.base import Belief, BoundBelief, absorb_alone
 from paramfilter.errors import BeliefError
 from paramfilter.model import StateSpaceModel
 
@@ -41,18 +40,17 @@ class Forgetting(Belief):
         if not self.memory > 1:
             raise BeliefError(f"the memory of Forgetting must be longer than one observation, got {self.memory!r}.")
         inner = self.belief.bind(model)
-        if inner.cannot_fade:
-            where = "" if inner.cannot_fade == (inner.name,) else f" in {inner.name}"
+        if not inner.can_fade:
             raise BeliefError(
-                f"{' and '.join(inner.cannot_fade)}{where} cannot forget, because nothing in it can be counted by a "
-                "share. Use Conjugate(), Chebyshev() or CrossInterpolation() instead."
+                f"{inner.name} cannot forget, because nothing in it can be counted by a share. Use Conjugate(), "
+                "Chebyshev() or CrossInterpolation() instead."
             )
         return BoundForgetting(model, inner, float(self.memory), repr(self))
 
 
 @dataclass(frozen=True, eq=False)
 class BoundForgetting(BoundBelief):
-    """The belief, bound to a model; `shared` is a pair: what the inner belief shares, and the share that is kept."""
+    """The belief, bound to a model."""
 
     model: StateSpaceModel
     inner: BoundBelief
@@ -60,22 +58,23 @@ class BoundForgetting(BoundBelief):
     name: str
 
     def start_shared(self, z):
-        return self.inner.start_shared(z), jnp.asarray(share_kept(self.memory), z.dtype)
+        return self.inner.start_shared(z)
 
     def start(self):
         return self.inner.start()
 
     def absorb_initial(self, shared, statistic, x, inputs):
-        return self.inner.absorb_initial(shared[0], statistic, x, inputs)
+        return self.inner.absorb_initial(shared, statistic, x, inputs)
 
     def absorb(self, shared, statistic, datum):
         return absorb_alone(self, shared, statistic, datum)
 
     def absorb_all(self, shared, statistics, data):
-        return self.inner.absorb_all(shared[0], self._faded_all(shared, statistics), data)
+        return self.inner.absorb_all(shared, self._faded_all(statistics), data)
 
-    def _faded_all(self, shared, statistics):
-        return jax.vmap(lambda statistic: self.inner.faded(statistic, shared[1]))(statistics)
+    def _faded_all(self, statistics):
+        share = jnp.asarray(1.0 - 1.0 / self.memory)
+        return jax.vmap(lambda statistic: self.inner.faded(statistic, share))(statistics)
 
     def faded(self, statistic, share):
         return self.inner.faded(statistic, share)
@@ -85,46 +84,35 @@ class BoundForgetting(BoundBelief):
         return self.inner.can_mix
 
     def mixed(self, shared, first, second):
-        return self.inner.mixed(shared[0], first, second)
+        return self.inner.mixed(shared, first, second)
 
     @property
     def holds_mixtures(self):
         return self.inner.holds_mixtures
 
     def absorb_from_many(self, shared, statistics, data, ancestors):
-        return self.inner.absorb_from_many(shared[0], self._faded_all(shared, statistics), data, ancestors)
+        return self.inner.absorb_from_many(shared, self._faded_all(statistics), data, ancestors)
 
     def can_mix_now(self, shared):
-        return self.inner.can_mix_now(shared[0])
+        return self.inner.can_mix_now(shared)
 
     def draw(self, key, shared, statistic, previous):
-        return self.inner.draw(key, shared[0], statistic, previous)
+        return self.inner.draw(key, shared, statistic, previous)
 
     def moments(self, shared, statistic, z):
-        return self.inner.moments(shared[0], statistic, z)
+        return self.inner.moments(shared, statistic, z)
 
     def log_prob(self, shared, statistic, z):
-        return self.inner.log_prob(shared[0], statistic, z)
+        return self.inner.log_prob(shared, statistic, z)
 
     def transition_blur(self, shared, statistic, z, x_prev, inputs):
-        return self.inner.transition_blur(shared[0], statistic, z, x_prev, inputs)
+        return self.inner.transition_blur(shared, statistic, z, x_prev, inputs)
 
     def approximation_error(self, shared, statistic):
-        return self.inner.approximation_error(shared[0], statistic)
+        return self.inner.approximation_error(shared, statistic)
 
     def regroup(self, shared, statistics, z, log_weights):
-        own, statistics = self.inner.regroup(shared[0], statistics, z, log_weights)
-        return (own, shared[1]), statistics
+        return self.inner.regroup(shared, statistics, z, log_weights)
 
     def witness(self, key, shared, data, z, log_weights, time):
-        return self.inner.witness(key, shared[0], data, z, log_weights, time), shared[1]
-
-
-def share_kept(memory: float) -> float:
-    """Return the share of the past that one step keeps."""
-    return 1.0 - 1.0 / memory
-
-
-def with_share(shared: Shared, share: Float[Array, ""]) -> Shared:
-    """Return what particles share, with another share kept: filters that differ in nothing else can run as one."""
-    return shared[0], share
+        return self.inner.witness(key, shared, data, z, log_weights, time)

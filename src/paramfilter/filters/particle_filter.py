@@ -21,6 +21,7 @@ from paramfilter.filters.outliers import SkipOutliers, require_outliers
 from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments
 from paramfilter.filters.state import FilterState, StepInfo
 from paramfilter.model import StateSpaceModel, as_inputs
+from paramfilter.probe import require_densities
 from paramfilter.proposals import Bootstrap, BoundProposal, Proposal
 from paramfilter.resampling import Resampling, Systematic
 from paramfilter.tracing import is_traced
@@ -77,12 +78,9 @@ class ParticleFilter(Filter):
                 f"{self.num_particles} particles cannot be shared out among {self.num_islands} islands; use "
                 f"{self.num_particles - self.num_particles % self.num_islands} particles."
             )
+        _ = self.shapes
+        require_densities(self.model, "a filter of particles")
         object.__setattr__(self, "num_ancestors", ancestors_for(self.bound_belief, self.num_ancestors))
-        if self.bound_belief.needs_fresh_copies and self.bound_proposal.looks_ahead:
-            raise ModelError(
-                f"{self.bound_belief.name} moves values that have just been resampled, but {self.proposal} has theta "
-                "drawn before particles are resampled. Use a proposal without LookAhead, such as Guided()."
-            )
         # Touch what can fail, so that a wrong model is refused here and not at the first observation.
         with waiting("inspecting the model"):
             _ = (self.shapes, self.bound_belief, self.bound_proposal, self.fingerprint)

@@ -40,7 +40,7 @@ from paramfilter.nodes.inner.linear import absorb, forecast, linear_model, look_
 from paramfilter.nodes.inner.matrices import apply, cholesky, product, product_transposed, solve_lower, solve_upper
 from paramfilter.nodes.inner.quadrature import fine_rule, normal_rule
 from paramfilter.polynomials.monomials import MonomialBasis
-from paramfilter.probe import probe, trial
+from paramfilter.probe import probe, require_densities, trial
 from paramfilter.tracing import evaluate
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
@@ -303,6 +303,7 @@ class Guided(AssumedDensity):
 
 def _require_moments(model: StateSpaceModel) -> None:
     """Refuse a state whose moves have no mean or no variance, as Cauchy's have none."""
+    require_densities(model, "an assumed density")
     steps = trial(model)
 
     def moved(z, x, inputs):
