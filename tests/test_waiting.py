@@ -16,8 +16,8 @@ from paramfilter.waiting import waiting
 
 @pytest.fixture
 def impatient(monkeypatch, caplog):
-    """Announce after 50 ms, and keep what was logged."""
-    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    """Announce after 0.2 s, and keep what was logged."""
+    monkeypatch.setattr(module, "PATIENCE", 0.2)
     caplog.set_level(logging.INFO, logger="paramfilter")
     return caplog
 
@@ -31,14 +31,14 @@ def test_short_waits_are_silent_and_long_ones_are_logged(impatient, capsys):
         pass
     assert impatient.messages == []
     with waiting("compiling"):
-        time.sleep(0.2)
-    assert impatient.messages == ["compiling, 0.1 s so far", "compiling took 0 s"]
+        time.sleep(0.7)
+    assert impatient.messages == ["compiling, 0.2 s so far", "compiling took 1 s"]
     assert capsys.readouterr() == ("", ""), "off a terminal nothing is written"
 
 
 def test_a_wait_inside_another_is_not_announced_again(impatient):
     with waiting("inspecting the model"), waiting("compiling"):
-        time.sleep(0.2)
+        time.sleep(0.7)
     assert len(impatient.messages) == 2 and all("inspecting the model" in text for text in impatient.messages)
 
 
@@ -47,7 +47,7 @@ def test_a_terminal_shows_a_line_that_goes_away(impatient, monkeypatch):
     screen.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", screen)
     with waiting("compiling"):
-        time.sleep(0.3)
+        time.sleep(0.7)
     assert "compiling, 0 s so far" in screen.getvalue()
     assert screen.getvalue().split("\r")[-1].strip() == ""
 
@@ -56,16 +56,17 @@ def test_an_error_passes_through_and_ends_the_announcement(impatient):
     with pytest.raises(ValueError, match="wrong"), waiting("compiling"):
         raise ValueError("wrong")
     with waiting("again"):
-        time.sleep(0.2)
+        time.sleep(0.7)
     assert impatient.messages[0].startswith("again")
 
 
-def test_making_and_running_a_filter_say_what_they_do(impatient):
+def test_making_and_running_a_filter_say_what_they_do(impatient, monkeypatch):
     filter = pf.auto_filter(pf.models.linear_gaussian(), 16)
     assert any(text.startswith("inspecting the model") for text in impatient.messages)
     impatient.clear()
     pf.run(filter, filter.init(jax.random.key(0)), np.zeros(3))
     assert any(text.startswith("compiling") for text in impatient.messages)
     impatient.clear()
+    monkeypatch.setattr(module, "PATIENCE", 5.0)  # of a busy machine; what is compiled already takes milliseconds
     pf.run(filter, filter.init(jax.random.key(0)), np.zeros(3))
     assert impatient.messages == [], "what is compiled already needs no announcement"

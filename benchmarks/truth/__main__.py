@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         label += "".join(f"_{size}_{name[4:]}" for name, size in sizes.items() if size is not None)
     if chosen.all:
         rows = json.loads((RESULTS / f"{label}.json").read_text())["rows"]
-        print(f"{len(rows)} runs of {len({row['problem'] for row in rows})} problems: {summary(rows)}")
+        print(f"{len(rows)} runs of {len({row['problem'] for row in rows})} problems: {honesty(rows)}")
         return
     num_keys, num_sets = (QUICK_KEYS, QUICK_DATA_SETS) if chosen.quick else (chosen.keys, chosen.datasets)
     for name in chosen.problems or CASES:
@@ -141,22 +141,20 @@ def line(rows: list[Row]) -> str:
     """Summarize the runs of one problem."""
     errors = np.array([row["errors"] for row in rows])
     ratios = np.array([row["sd_ratios"] for row in rows])
-    largest = np.max(np.abs(errors), axis=1)
     return (
-        f"rms {np.sqrt(np.mean(errors**2)):7.3f}  worst {np.max(largest):7.2f}  "
+        f"rms {np.sqrt(np.mean(errors**2)):7.3f}  worst {np.max(np.abs(errors)):7.2f}  "
         f"sd {np.min(ratios):.2f} to {np.max(ratios):.2f}  {np.mean([row['micros'] for row in rows]):8.1f} us  "
-        f"warned {warned(rows, largest > LARGE_ERROR)} above {LARGE_ERROR}, "
-        f"{warned(rows, largest < SMALL_ERROR)} below {SMALL_ERROR}  "
-        f"misfit {sum(bool(OF_THE_MODEL & set(row['findings'] or ())) for row in rows)}  told {told(rows, largest)}"
+        f"{honesty(rows)}"
     )
 
 
-def summary(rows: list[Row]) -> str:
-    """Summarize how honest all runs were, whose errors may be of any number of parameters."""
+def honesty(rows: list[Row]) -> str:
+    """Say how often runs were flagged, and their errors told; each may have any number of parameters."""
     largest = np.array([np.max(np.abs(row["errors"])) for row in rows])
     return (
         f"warned {warned(rows, largest > LARGE_ERROR)} above {LARGE_ERROR}, "
-        f"{warned(rows, largest < SMALL_ERROR)} below {SMALL_ERROR}  told {told(rows, largest)}"
+        f"{warned(rows, largest < SMALL_ERROR)} below {SMALL_ERROR}  "
+        f"misfit {sum(bool(OF_THE_MODEL & set(row['findings'] or ())) for row in rows)}  told {told(rows, largest)}"
     )
 
 

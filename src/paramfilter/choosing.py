@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 
 from paramfilter.beliefs import Belief, Chebyshev, Conjugate, CrossInterpolation
-from paramfilter.errors import ModelError, ProposalError
+from paramfilter.errors import ProposalError
 from paramfilter.model import StateSpaceModel
-from paramfilter.nodes import AssumedDensity, choose_inner, usual_nodes
+from paramfilter.nodes import AssumedDensity, Particles, choose_inner, usual_nodes
 from paramfilter.nodes.choosing import MOST_PARAMETERS
 from paramfilter.probe import probe
 from paramfilter.proposals import (
@@ -44,9 +44,8 @@ def choose_algorithm(model: StateSpaceModel, can_have_nodes: bool = True) -> Alg
         return extended("options of particles were given")
     if model.parameters.dimension > MOST_PARAMETERS:
         return extended(f"more than {MOST_PARAMETERS} parameters")
-    try:
-        choice = choose_inner(model)
-    except ModelError:
+    choice = choose_inner(model)
+    if isinstance(choice.inner, Particles):
         return extended("the state is a whole number without bound, or moves without a variance")
     if isinstance(choice.inner, AssumedDensity) and has_jumps(model):
         return extended("the state may jump")

@@ -44,6 +44,10 @@ class CompensatedSum:
         total = rounded + lost
         return CompensatedSum(total, jnp.where(jnp.isfinite(total), lost - (total - rounded), 0.0))
 
+    def less(self, other: CompensatedSum) -> Float[Numbers, "..."]:
+        """Return the difference of two sums that are near each other."""
+        return (self.total - other.total) + (self.lost - other.lost)
+
     @property
     def value(self) -> Float[Array, "..."]:
         """The sum, rounded once."""

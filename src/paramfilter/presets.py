@@ -20,7 +20,7 @@ from paramfilter.filters.base import Filter
 from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.particle_filter import ParticleFilter, require_model_and_size
 from paramfilter.model import StateSpaceModel
-from paramfilter.nodes.choosing import NUM_KEPT, Choice, choose_inner, usual_nodes
+from paramfilter.nodes.choosing import NUM_KEPT, choose_inner, usual_nodes
 from paramfilter.nodes.filter import NodeFilter
 from paramfilter.nodes.inner import InnerFilter
 from paramfilter.proposals import (
@@ -87,7 +87,7 @@ def node_filter(
     model: StateSpaceModel,
     num_nodes: int | None = None,
     *,
-    inner: type[InnerFilter] | None = None,
+    inner: type[InnerFilter] | InnerFilter | None = None,
     num_kept: int = NUM_KEPT,
     outliers: SkipOutliers | None = None,
 ) -> NodeFilter:
@@ -99,16 +99,19 @@ def node_filter(
     Args:
         model: The model, with up to about ten parameters.
         num_nodes: N; None for a number that suits the model.
-        inner: `nodes.Kalman`, `nodes.FiniteState`, `nodes.Guided` or `nodes.AssumedDensity`; None chooses.
+        inner: `nodes.Kalman`, `nodes.FiniteState`, `nodes.Guided`, `nodes.AssumedDensity` or `nodes.Particles`, or one
+            that is bound to the model: `nodes.Particles.bind(model, 256)`. None chooses.
         num_kept: Observations that are kept, so that new nodes can be taken through them. After them nodes are renewed
             without looking back, which is less robust.
         outliers: What to do with observations far outside the forecasts; None takes them at their word.
     """
     require_kind(model, StateSpaceModel, "model", "The model comes first, then the number of nodes.")
     with waiting("inspecting the model"):
-        choice = choose_inner(model) if inner is None else Choice(inner.bind(model), "as asked")
-    size = usual_nodes(model, choice.inner) if num_nodes is None else num_nodes
-    return NodeFilter(model, size, choice.inner, num_kept, outliers)
+        if inner is None:
+            inner = choose_inner(model).inner
+        bound = inner if isinstance(inner, InnerFilter) else inner.bind(model)
+    size = usual_nodes(model, bound) if num_nodes is None else num_nodes
+    return NodeFilter(model, size, bound, num_kept, outliers)
 
 
 def sir_filter(

@@ -126,7 +126,7 @@ def test_beliefs_that_no_quadratic_fits_are_not_mixed(float64):
     unfit = replace(state.shared, fit=replace(state.shared.fit, is_good=jnp.array(False)))
     assert not bound.can_mix_now(unfit)
     forgetting = Forgetting(CrossInterpolation(), 1e3).bind(BOTH)
-    assert not forgetting.can_mix_now((unfit, None))
+    assert not forgetting.can_mix_now(unfit)
 
 
 def test_pivots_mixed_with_themselves_stay(float64):

@@ -2,7 +2,7 @@
 
 from paramfilter.nodes.choosing import choose_inner, usual_nodes
 from paramfilter.nodes.filter import NodeFilter
-from paramfilter.nodes.inner import AssumedDensity, FiniteState, Guided, InnerFilter, Kalman
+from paramfilter.nodes.inner import AssumedDensity, FiniteState, Guided, InnerFilter, Kalman, Particles
 from paramfilter.nodes.posterior import NodePosterior
 from paramfilter.nodes.state import NodeState
 
@@ -15,6 +15,7 @@ __all__ = [
     "NodeFilter",
     "NodePosterior",
     "NodeState",
+    "Particles",
     "choose_inner",
     "usual_nodes",
 ]

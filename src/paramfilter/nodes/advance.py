@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 NUM_FORECASTING = 32
-"""Nodes, every so manyth, that say where an observation lies in its forecast: they are a lattice, too."""
+"""Nodes that forecast an observation, at even distances in the lattice, so that they are a lattice too."""
 GOLDEN = 2_654_435_769
 """2^32 over the golden ratio: its multiples modulo 2^32 fill the range evenly, however many there are."""
 
@@ -61,7 +61,7 @@ def advance(
     return state, records, index
 
 
-def forecast_of(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs) -> Forecast:
+def forecast_by_nodes(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs) -> Forecast:
     """Return the forecast of y, whose components are in one row, before it is taken in."""
     nodes = state.nodes
     every = slice(None, None, max(1, filter.num_nodes // NUM_FORECASTING))
@@ -90,7 +90,7 @@ def like(y: Observation, values: Float[Array, " obs"]) -> Observation:
 
 def observed_step(filter: NodeFilter, before: NodeState, y: Observation, inputs: Inputs) -> tuple[NodeState, StepInfo]:
     """Take in one observation, without renewing nodes, and say what happened."""
-    forecast = forecast_of(filter, before, y, inputs)
+    forecast = forecast_by_nodes(filter, before, y, inputs)
     taken, skipped, flags = y, before.skipped, jnp.int32(0)
     if filter.outliers is not None:
         mean, sd = like(y, forecast.mean), like(y, jnp.sqrt(forecast.variance))
@@ -113,10 +113,7 @@ def observed_step(filter: NodeFilter, before: NodeState, y: Observation, inputs:
 
 def log_evidence_increment(before: NodeState, after: NodeState) -> Float[Array, ""]:
     """Return log p(y_t | y_1..y_{t-1}), nodes being the same before and after."""
-    taken_off = (after.nodes.offset.total - before.nodes.offset.total) + (
-        after.nodes.offset.lost - before.nodes.offset.lost
-    )
-    return taken_off + after.nodes.log_total - before.nodes.log_total
+    return after.nodes.offset.less(before.nodes.offset) + after.nodes.log_total - before.nodes.log_total
 
 
 def summarise(filter: NodeFilter, state: NodeState, info: StepInfo) -> History:

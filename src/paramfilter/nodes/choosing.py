@@ -12,6 +12,7 @@ from paramfilter.nodes.inner.assumed_density import AssumedDensity, Guided
 from paramfilter.nodes.inner.base import InnerFilter
 from paramfilter.nodes.inner.finite import FiniteState
 from paramfilter.nodes.inner.kalman import Kalman
+from paramfilter.nodes.inner.particles import Particles
 
 FEW, MANY = 2, 5
 """Parameters up to which few nodes are enough, and from which on many are needed."""
@@ -32,11 +33,7 @@ class Choice:
 
 @lru_cache(maxsize=64)  # models are compared by identity; whoever chooses a filter asks first, and makes it then
 def choose_inner(model: StateSpaceModel) -> Choice:
-    """Return the inner filter that is exact for a model, or the best that is not.
-
-    Raises:
-        ModelError: None suits the model; the text says why.
-    """
+    """Return the inner filter that is exact for a model, or the best that is not: particles take any."""
     tries = (
         (Kalman, "linear and Gaussian given theta: exact"),
         (FiniteState, "the state has few values: exact"),
@@ -46,11 +43,7 @@ def choose_inner(model: StateSpaceModel) -> Choice:
     for kind, reason in tries:
         with suppress(ModelError):
             return Choice(kind.bind(model), reason)
-    names = ", ".join(kind.__name__ for kind, _ in tries)
-    raise ModelError(
-        f"none of the inner filters of a node filter ({names}) suits {model.name}. Use "
-        "extended_parameter_filter(model, 500), which takes any model."
-    )
+    return Choice(Particles.bind(model), "no filter without random numbers takes this state")
 
 
 def usual_nodes(model: StateSpaceModel, inner: InnerFilter) -> int:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from paramfilter.arguments import require_key, whole_number
 from paramfilter.beliefs import Moments
@@ -26,16 +26,18 @@ from paramfilter.nodes.inner.base import InnerFilter
 from paramfilter.nodes.lattice import lattice
 from paramfilter.nodes.loop import is_due
 from paramfilter.nodes.posterior import NodePosterior
-from paramfilter.nodes.proposals import Normal, prior_normal
+from paramfilter.nodes.proposals import KERNEL_WIDTH, Mixture, Normal, mixture_of, prior_normal
 from paramfilter.nodes.renewal import renew, renewed_step
 from paramfilter.nodes.replay import first_state
 from paramfilter.nodes.state import NodeState
-from paramfilter.tracing import RUN_ONCE, is_traced, on_host
-from paramfilter.types import Inputs, KeyArray, Observation
+from paramfilter.tracing import RUN_ONCE, is_traced, numbers, on_host
+from paramfilter.types import Inputs, KeyArray, Numbers, Observation
 from paramfilter.weights import choose_by_weight
 
 LOWEST_ESS = 0.15
 """Share of effective nodes below which they are renewed."""
+SINGLE_WIDTH = 1.2
+"""Of the Gaussian that stands for kernels if there are many parameters, in posterior sds."""
 MANY_PARAMETERS = 5
 """From which on new nodes come from one Gaussian and from kernels by turns: at ten parameters kernels overlap so little
 that no node is near another, and the weights are noise; but one Gaussian misses lobes."""
@@ -55,10 +57,6 @@ class NodeFilter(Filter):
     """
 
     state_kind: ClassVar[type] = NodeState
-    kernel_width: ClassVar[float] = 0.7
-    """Of the kernels that new nodes are drawn from, in posterior sds."""
-    single_width: ClassVar[float] = 1.2
-    """Of the Gaussian that stands for them if there are many parameters."""
 
     num_nodes: int
     inner: InnerFilter
@@ -91,14 +89,28 @@ class NodeFilter(Filter):
         """Effective nodes below which they are renewed."""
         return LOWEST_ESS * self.num_nodes
 
-    def is_single(self, number: Any) -> Any:
-        """Tell whether new nodes of a round are drawn from one Gaussian, and not from kernels around the old ones."""
-        return (self.model.parameters.dimension >= MANY_PARAMETERS) & (number % 2 == 0)
+    def mixture(
+        self,
+        z: Float[Numbers, "node param"],
+        log_weights: Float[Numbers, " node"],
+        log_flat: Float[Numbers, " node"],
+        prior: Normal,
+        number: Int[Numbers, ""] | int = 0,
+        kernel_width: Float[Numbers, ""] | float = KERNEL_WIDTH,
+    ) -> Mixture:
+        """Return the law that new nodes are drawn from, around weighted ones (see `mixture_of`).
 
-    @property
-    def usual_width(self) -> float:
-        """Of the law that new nodes are drawn from first, in posterior sds."""
-        return self.single_width if self.is_single(0) else self.kernel_width
+        Args:
+            z: The nodes.
+            log_weights: Unnormalised.
+            log_flat: The same with the square root of the likelihood.
+            prior: A Gaussian that is like the prior.
+            number: Of the round: with many parameters one Gaussian takes turns with the kernels, and comes first.
+            kernel_width: In posterior sds.
+        """
+        is_single = self.model.parameters.dimension >= MANY_PARAMETERS and number % 2 == 0
+        width = numbers(z, log_weights, is_single).where(is_single, SINGLE_WIDTH, kernel_width).astype(z.dtype)
+        return mixture_of(z, log_weights, log_flat, width, prior, self.num_nodes, is_single)
 
     @cached_property
     def points(self) -> Float[np.ndarray, "node dimension"]:

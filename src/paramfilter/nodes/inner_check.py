@@ -16,7 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from paramfilter.nodes.inner.moving_grid import MovingGrid, finer_than
+from paramfilter.errors import ModelError
+from paramfilter.nodes.inner import AssumedDensity, InnerFilter, Particles
+from paramfilter.nodes.inner.moving_grid import MovingGrid
 from paramfilter.nodes.state import Kept, NodeState
 from paramfilter.types import Numbers
 from paramfilter.weights import at_levels
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 NUM_CHECKED, CHECKED_PER_PARAMETER = 24, 5
 """Values of theta that a check runs, at least, and for each parameter."""
 MOST_WORK = 4e8
-"""Moves from point to point that a check may take. If all data would take more, it looks at the first of them, and
+"""Moves of the state that a check may take. If all data would take more, it looks at the first of them, and
 what it finds is taken to go on at the same rate."""
 
 
@@ -42,7 +44,7 @@ def shift_of_mean(
     dimension = z.shape[1]
     number = max(NUM_CHECKED, CHECKED_PER_PARAMETER * dimension)
     chosen = at_levels(weights, (np.arange(number) + 0.5) / number)
-    num_steps = int(np.clip(MOST_WORK / (number * len(finer.ticks) ** 2), 1, time))
+    num_steps = int(np.clip(MOST_WORK / (number * finer.num_moves), 1, time))
     apart = z - weights @ z
     found = filter.compiled(differences)(z[chosen].astype(jnp.result_type(float)), state.kept, np.int32(num_steps))
     found = np.asarray(found, np.float64) * int(state.time) / num_steps
@@ -53,23 +55,33 @@ def shift_of_mean(
     return np.abs(correlation @ slopes)
 
 
+def finer_than(inner: InnerFilter) -> MovingGrid | Particles | None:
+    """Return what an inner filter can be checked by; None if it is exact, or if there is nothing better."""
+    if isinstance(inner, Particles):
+        return inner.finer()
+    if not isinstance(inner, AssumedDensity):
+        return None
+    try:
+        return MovingGrid.around(inner)
+    except ModelError:
+        return None
+
+
 def differences(
     filter: NodeFilter, z: Float[Array, "node param"], kept: Kept, num_steps: Int[Array, ""]
 ) -> Float[Array, " node"]:
     """Return the log likelihood of the finer filter less that of the inner filter, at each theta."""
-    inner = filter.inner
-    finer = finer_than(inner)
-    assert isinstance(finer, MovingGrid)
-    parameters = filter.model.parameters
-    theta = jax.vmap(parameters.constrain, out_axes=-1)(z)
-    constants = finer.prepare(theta)
+    own, finer = filter.inner, finer_than(filter.inner)
+    assert finer is not None
+    theta = jax.vmap(filter.model.parameters.constrain, out_axes=-1)(z)
+    constants = own.prepare(theta), finer.prepare(theta)
 
     def turn(index, carry):
-        x, total = carry
+        (x, finer_x), total = carry
         y, inputs = jax.tree.map(lambda leaf: leaf[index], (kept.ys, kept.inputs))
-        _, own = inner.step(constants["guide"], x["guide"], y, inputs)
-        x, better = finer.step(constants, x, y, inputs)
-        return x, total + (better - own)
+        x, found = own.step(constants[0], x, y, inputs)
+        finer_x, better = finer.step(constants[1], finer_x, y, inputs)
+        return (x, finer_x), total + (better - found)
 
-    start = (finer.init(theta, kept.initial_inputs), jnp.zeros(len(z)))
-    return jax.lax.fori_loop(0, num_steps, turn, start)[1]
+    start = own.init(theta, kept.initial_inputs), finer.init(theta, kept.initial_inputs)
+    return jax.lax.fori_loop(0, num_steps, turn, (start, jnp.zeros(len(z))))[1]

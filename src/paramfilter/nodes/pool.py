@@ -56,9 +56,9 @@ class Pool:
         xp = numbers(nodes)
         is_first = xp.arange(num_slots) == 0
 
-        def first(leaf, otherwise=0.0):
+        def first(leaf):
             leaf = xp.asarray(leaf, precision)
-            return xp.where(is_first.reshape(-1, *[1] * leaf.ndim), leaf, xp.asarray(otherwise, precision))
+            return xp.where(is_first.reshape(-1, *[1] * leaf.ndim), leaf, xp.zeros((), precision))
 
         z = first(nodes.z)
         return cls(
@@ -78,17 +78,17 @@ class Pool:
         put = lambda new, old: xp.where(here.reshape(-1, *[1] * (old.ndim - 1)), new, old).astype(old.dtype)
         z = put(nodes.z, self.z)
         laws = jax.tree.map(put, law, self.laws)
-        taken_off = (nodes.offset.total - self.offset.total) + (nodes.offset.lost - self.offset.lost)
-        at_all = law.log_density(z.reshape(-1, z.shape[-1])).reshape(z.shape[:2])
-        at_new = xp.where(here[:, None], at_all, _densities(laws, xp.asarray(nodes.z, z.dtype)))
+        used = here | self.is_used
+        at_all = _at_rounds(law, z, used)
+        at_new = xp.where(here[:, None], at_all, _by_laws(laws, xp.asarray(nodes.z, z.dtype), self.is_used & ~here))
         columns = xp.where(here[:, None], at_new[:, None], self.log_densities)
         return Pool(
             z=z,
             log_prior=put(nodes.log_prior, self.log_prior),
-            log_likelihood=put(nodes.log_likelihood + taken_off, self.log_likelihood),
+            log_likelihood=put(nodes.log_likelihood + nodes.offset.less(self.offset), self.log_likelihood),
             log_densities=put(at_all, columns),
             laws=laws,
-            is_used=here | self.is_used,
+            is_used=used,
             offset=self.offset,
         )
 
@@ -118,8 +118,22 @@ def effective(log_weights: Float[Numbers, "*power all"]) -> Float[Numbers, "*pow
     return 1.0 / numbers(log_weights).sum(shares**2, axis=-1)
 
 
-def _densities(laws: Mixture, z: Float[Numbers, "node param"]) -> Float[Numbers, "law node"]:
-    """Return the log density of each law."""
-    if is_traced((laws, z)):
+def _at_rounds(
+    law: Mixture, z: Float[Numbers, "round node param"], used: Bool[Numbers, " round"]
+) -> Float[Numbers, "round node"]:
+    """Return the log density of one law at the nodes of the rounds that are used; of the others any number."""
+    if is_traced((law, z, used)):
+        return law.log_density(z.reshape(-1, z.shape[-1])).reshape(z.shape[:2])
+    found = np.full(z.shape[:2], LEAST, z.dtype)
+    found[used] = law.log_density(z[used].reshape(-1, z.shape[-1])).reshape(-1, z.shape[1])
+    return found
+
+
+def _by_laws(laws: Mixture, z: Float[Numbers, "node param"], used: Bool[Numbers, " law"]) -> Float[Numbers, "law node"]:
+    """Return the log density of the laws that are used; of the others any number."""
+    if is_traced((laws, z, used)):
         return jax.lax.map(lambda law: law.log_density(jnp.asarray(z)), laws)
-    return np.stack([jax.tree.map(lambda leaf, k=k: leaf[k], laws).log_density(z) for k in range(len(laws.centres))])
+    found = np.full((len(used), len(z)), LEAST, z.dtype)
+    for place in np.flatnonzero(used):
+        found[place] = jax.tree.map(lambda leaf, place=place: leaf[place], laws).log_density(z)
+    return found

@@ -70,7 +70,8 @@ class NodePosterior:
         last for states of one and two numbers.
         """
         parameters = self.filter.model.parameters
-        error = np.sqrt(self.cloud.error**2 + (self.shift_by_inner if self.shift_by_inner is not None else 0.0) ** 2)
+        shift = self.shift_by_inner if self.shift_by_inner is not None else 0.0
+        error = np.sqrt(self.cloud.error**2 + shift**2)
         return {name: np.asarray(np.max(error[parameters.slices[name]])) for name in parameters.names}
 
     @cached_property

@@ -23,12 +23,14 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from paramfilter.parameters import Parameters
-from paramfilter.tracing import numbers
+from paramfilter.tracing import is_traced, numbers
 from paramfilter.types import Numbers
 from paramfilter.weights import at_levels
 
 WIDE_SHARE, WIDTH = 0.05, 2.5
 PRIOR_SHARE = 0.03
+KERNEL_WIDTH = 0.7
+"""Of kernels, in posterior sds."""
 MOST_CENTRES, NODES_PER_CENTRE, FLAT_SHARE = 128, 4, 4
 """Kernels, of which every fourth is where the square root of the likelihood is."""
 RIDGE = 1e-6
@@ -161,9 +163,9 @@ def mixture_of(
         log_flat: The same with the square root of the likelihood: some centres are chosen by these, so that nodes stay
             where little weight is now, and where later observations may put more.
         width: Of the kernels, in posterior sds.
-        is_single: Whether one Gaussian stands for the kernels.
         prior: A Gaussian that is like the prior.
         num_nodes: Of the filter, which decides how many kernels there are.
+        is_single: Whether one Gaussian stands for the kernels.
     """
     xp = numbers(z, log_weights)
     weights, flat = shares_of(log_weights), shares_of(log_flat)
@@ -172,7 +174,7 @@ def mixture_of(
         z, weights, flat = z[is_seen], weights[is_seen], flat[is_seen]
     around = normal_of(z, weights)
     size = num_centres(num_nodes)
-    if xp is np and is_single:
+    if not is_traced(is_single) and is_single:
         centres, scales = _alone(around, width, size)
         return Mixture(centres, scales, around, prior)
     # Sorted along the longest axis, so that neighbours in the last coordinate of the cube are neighbours in space.
@@ -182,7 +184,7 @@ def mixture_of(
     mixed = [at_levels(weights[order], even(size - num_flat)), at_levels(flat[order], even(num_flat))]
     centres = z[order][xp.sort(xp.concatenate(mixed))]
     scales = _local_scales(z, flat, centres, around, width)
-    if xp is jnp:
+    if is_traced(is_single):
         mean, scale = _alone(around, width, size)
         centres, scales = xp.where(is_single, mean, centres), xp.where(is_single, scale, scales)
     return Mixture(centres, scales, around, prior)

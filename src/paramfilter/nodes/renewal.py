@@ -14,7 +14,6 @@ from jaxtyping import Float, Int
 from paramfilter.filters.state import StepInfo
 from paramfilter.nodes.advance import observed_step
 from paramfilter.nodes.loop import IMPOSSIBLE, fresh_nodes, is_due, total_and_size
-from paramfilter.nodes.proposals import mixture_of
 from paramfilter.nodes.replay import node_points, renew_by_replay
 from paramfilter.nodes.state import Nodes, NodeState
 from paramfilter.nodes.surface import Surface, fit_surface
@@ -37,7 +36,6 @@ SHARE_OF_FLEET = 128
 """Of a fleet's series, 1/128 are renewed at a time: about as many as have to be, at one observation."""
 CORE = 25.0
 """Nats below the top within which nodes say what values a state may have."""
-
 
 Way = Callable[["NodeFilter", NodeState], NodeState]
 
@@ -83,10 +81,7 @@ def renew_by_surface(filter: NodeFilter, state: NodeState) -> NodeState:
     old = jax.tree.map(lambda leaf: xp.asarray(leaf, precision), replace(state.nodes, constants=None, theta=None))
     weights = xp.exp(old.log_weights - old.log_total)
     surface = fit_surface(old.z, old.log_likelihood, old.log_prior, weights)
-    width = xp.asarray(filter.usual_width, precision)
-    around = mixture_of(
-        old.z, old.log_weights, old.log_flat, width, surface.wide, filter.num_nodes, filter.is_single(0)
-    )
+    around = filter.mixture(old.z, old.log_weights, old.log_flat, surface.wide)
     e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, xp.ones((), xp.int32))
     z = around.at(xp.asarray(e, precision), xp.asarray(choice, precision))
     terms = surface.features(z)

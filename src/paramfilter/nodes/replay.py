@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from paramfilter.nodes.lattice import scattered
 from paramfilter.nodes.loop import fresh_nodes, observe
 from paramfilter.nodes.pool import Pool, effective
-from paramfilter.nodes.proposals import Mixture, mixture_of
+from paramfilter.nodes.proposals import KERNEL_WIDTH, Mixture
 from paramfilter.nodes.state import Kept, Nodes, NodeState
 from paramfilter.outcome import Outcome
 from paramfilter.tracing import RUN_ONCE, is_traced, loop_while, numbers, on_host
@@ -32,9 +32,9 @@ from paramfilter.types import Inputs, KeyArray, Numbers
 if TYPE_CHECKING:
     from paramfilter.nodes.filter import NodeFilter
 
-MANY, MAX_ROUNDS, MAX_ROUNDS_FOR_FEW = 256, 15, 4
-"""Rounds that a renewal may take, with many nodes and with few: those are of fleets, and all that are renewed together
-wait for the last."""
+MANY_NODES, MAX_ROUNDS, MAX_ROUNDS_FOR_FEW = 256, 15, 4
+"""Rounds that a renewal may take with many nodes, and with few: few are of fleets, in which all series that are renewed
+together wait for the last."""
 POOLED_ROUNDS = 4
 """Rounds whose nodes say together where the next ones should be."""
 CRASH, FEWEST_LEFT = 0.02, 4
@@ -82,7 +82,7 @@ class Rounds:
         nodes: Of the best one.
         pool: Nodes of the last rounds, with the laws that they were drawn from.
         width: Of the next kernels.
-        ess: Their effective sample size.
+        ess: Effective sample size of `nodes`.
     """
 
     number: Int[Numbers, ""]
@@ -110,9 +110,8 @@ def renew_by_replay(filter: NodeFilter, state: NodeState) -> NodeState:
 
 def _is_another_wanted(filter: NodeFilter, number: Int[Numbers, ""], ess: Float[Numbers, ""]) -> Bool[Numbers, ""]:
     share = numbers(number, ess).maximum(ENOUGH - LESS_PER_ROUND * (number - 1), FEWEST)
-    return (ess < share * filter.num_nodes) & (
-        number < (MAX_ROUNDS if filter.num_nodes >= MANY else MAX_ROUNDS_FOR_FEW)
-    )
+    most = MAX_ROUNDS if filter.num_nodes >= MANY_NODES else MAX_ROUNDS_FOR_FEW
+    return (ess < share * filter.num_nodes) & (number < most)
 
 
 def _start(filter: NodeFilter, state: NodeState) -> Rounds:
@@ -129,7 +128,7 @@ def _start(filter: NodeFilter, state: NodeState) -> Rounds:
         number=xp.zeros((), xp.int32),
         nodes=nodes,
         pool=Pool.start(nodes, POOLED_ROUNDS, ess.dtype),
-        width=xp.asarray(filter.kernel_width, ess.dtype),
+        width=xp.asarray(KERNEL_WIDTH, ess.dtype),
         ess=ess,
     )
 
@@ -142,15 +141,9 @@ def _next_round(filter: NodeFilter, state: NodeState, rounds: Rounds) -> Rounds:
     sizes = effective(all_log_weights)
     is_enough = sizes >= FLOOR * filter.num_nodes
     chosen = xp.where(xp.any(is_enough), xp.argmax(is_enough), xp.argmax(sizes))
-    is_single = filter.is_single(rounds.number)
-    width = xp.where(is_single, xp.asarray(filter.single_width, rounds.width.dtype), rounds.width)
-    log_flat = pool.log_weights(0.5 * xp.asarray(POWERS)[chosen])
-    around = mixture_of(
-        pool.points, all_log_weights[chosen], log_flat, width, filter.prior, filter.num_nodes, is_single
-    )
-    e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, number)
-    z = around.at(xp.asarray(e), xp.asarray(choice))
-    nodes = as_known(filter.compiled(through)(z, around.log_density(z), state.kept, state.time))
+    weights = all_log_weights[chosen], pool.log_weights(0.5 * xp.asarray(POWERS)[chosen])
+    around = filter.mixture(pool.points, *weights, filter.prior, rounds.number, rounds.width)
+    nodes = _drawn(filter, state, around, number)
     ess = xp.asarray(nodes.ess)
     is_low = (chosen == 0) & (ess < 2 * FLOOR * filter.num_nodes)
     if is_traced(state) or _is_another_wanted(filter, number, ess):  # if not, nobody looks at the pool again
@@ -198,22 +191,19 @@ def through(
     return jax.lax.fori_loop(0, time, turn, fresh_nodes(filter, z, log_proposal, kept.initial_inputs))
 
 
-def another_round(
-    filter: NodeFilter,
-    state: NodeState,
-    pool: Pool,
-    number: int,
-) -> tuple[Nodes, Mixture]:
+def another_round(filter: NodeFilter, state: NodeState, pool: Pool, number: int) -> tuple[Nodes, Mixture]:
     """Draw nodes around those of a pool, once, and take them through all data; outside of a trace."""
-    is_single = filter.is_single(number)
-    width = np.asarray(filter.single_width if is_single else filter.kernel_width)
-    weights = pool.log_weights(), pool.log_weights(0.5)
-    around = mixture_of(pool.points, *weights, width, filter.prior, filter.num_nodes, is_single)
-    e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, np.int32(number))
-    z = around.at(np.asarray(e, np.float64), np.asarray(choice, np.float64))
-    precision = jnp.result_type(float)
-    log_proposal = around.log_density(z).astype(precision)
-    return as_known(filter.compiled(through)(z.astype(precision), log_proposal, state.kept, state.time)), around
+    around = filter.mixture(pool.points, pool.log_weights(), pool.log_weights(0.5), filter.prior, number)
+    return _drawn(filter, state, around, np.int32(number)), around
+
+
+def _drawn(filter: NodeFilter, state: NodeState, around: Mixture, number: Int[Numbers, ""]) -> Nodes:
+    """Draw nodes from a law, and take them through all data."""
+    xp, precise = numbers(state, around), around.centres.dtype
+    e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, number)
+    z = around.at(xp.asarray(e, precise), xp.asarray(choice, precise))
+    usual = lambda leaf: leaf.astype(jnp.result_type(float))
+    return as_known(filter.compiled(through)(usual(z), usual(around.log_density(z)), state.kept, state.time))
 
 
 def log_likelihood_at(filter: NodeFilter, state: NodeState, z: Float[Numbers, " param"]) -> Float[Numbers, ""]:

@@ -4,5 +4,6 @@ from paramfilter.nodes.inner.assumed_density import AssumedDensity, Guided
 from paramfilter.nodes.inner.base import InnerFilter
 from paramfilter.nodes.inner.finite import FiniteState
 from paramfilter.nodes.inner.kalman import Kalman
+from paramfilter.nodes.inner.particles import Particles
 
-__all__ = ["AssumedDensity", "FiniteState", "Guided", "InnerFilter", "Kalman"]
+__all__ = ["AssumedDensity", "FiniteState", "Guided", "InnerFilter", "Kalman", "Particles"]

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 
 from paramfilter.errors import ModelError
 from paramfilter.model import StateSpaceModel
-from paramfilter.nodes.inner.assumed_density import AssumedDensity, Guided, at_points
+from paramfilter.nodes.inner.assumed_density import AssumedDensity, at_points
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
 from paramfilter.nodes.inner.forecast import Forecast
 from paramfilter.nodes.inner.matrices import apply
@@ -60,6 +60,11 @@ class MovingGrid(InnerFilter):
     @property
     def is_exact(self) -> bool:
         return False
+
+    @property
+    def num_moves(self) -> int:
+        """Moves from point to point that a step takes at each node."""
+        return len(self.ticks) ** 2
 
     def prepare(self, theta: Theta) -> Constants:
         return {"guide": self.guide.prepare(theta), "theta": theta}
@@ -109,16 +114,6 @@ class MovingGrid(InnerFilter):
 
     def sample(self, key: KeyArray, x: InnerState) -> State:
         return self.guide.to_state(x["points"][:, jax.random.categorical(key, x["log_mass"])])
-
-
-def finer_than(inner: InnerFilter) -> MovingGrid | None:
-    """Return what an inner filter can be checked by; None if it is exact, or if there is nothing better."""
-    if inner.is_exact or not isinstance(inner, AssumedDensity | Guided):
-        return None
-    try:
-        return MovingGrid.around(inner)
-    except ModelError:
-        return None
 
 
 def _normalised(log_values: Float[Array, "point node"]) -> tuple[Float[Array, "point node"], Float[Array, " node"]]:
