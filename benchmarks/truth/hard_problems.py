@@ -23,7 +23,7 @@ from benchmarks.truth.autoregressions import (
     autoregressive_states,
     states_around_mu,
 )
-from benchmarks.truth.likelihoods import grid_sin, kalman_of_theta
+from benchmarks.truth.likelihoods import grid_sin, independent, kalman_of_theta
 from benchmarks.truth.other_models import SIN_NOISE, sin_model
 from benchmarks.truth.priors import JointPrior, half_normal, log_normal, normal, uniform
 from benchmarks.truth.problem import Effort, Problem, generator
@@ -34,7 +34,8 @@ def kalman_of_number(ys, phi, q, r, drift=0.0, offset=0.0, initial_mean=0.0, ini
     numbers = np.broadcast_arrays(phi, drift, q, offset, r, initial_mean, initial_sd)
     phi, drift, q, offset, r, initial_mean, initial_sd = (np.array(part, float)[None] for part in numbers)
     one = np.ones_like(phi)[None]
-    return kalman_of_theta(phi[None], drift, q, one, offset, r[0], initial_mean, initial_sd, ys[:, None])
+    process, initial = independent(q), independent(initial_sd)
+    return kalman_of_theta(phi[None], drift, process, one, offset, r, initial_mean, initial, ys[:, None])
 
 
 FUNNEL_PRIOR = JointPrior({"s": normal(0.0, 1.5), "mu": normal(0.0, 3.0)})
@@ -186,7 +187,8 @@ def label_log_likelihood(thetas: np.ndarray, ys: np.ndarray, fineness: float) ->
     transition = np.zeros((2, 2, num))
     transition[0, 0], transition[1, 1] = thetas[:, 0], thetas[:, 1]
     zeros, ones = np.zeros((2, num)), np.ones((2, num))
-    return kalman_of_theta(transition, zeros, ones, ones[None], zeros[:1], thetas[:, 2], zeros, ones, ys[:, None])
+    noise, unit = thetas[None, :, 2], independent(ones)
+    return kalman_of_theta(transition, zeros, unit, ones[None], zeros[:1], noise, zeros, unit, ys[:, None])
 
 
 BIMODAL_LABEL = Problem("bimodal_label", LABEL_PRIOR, LABEL_TRUTH, label_model, label_data, label_log_likelihood)
@@ -258,12 +260,12 @@ def eight_log_likelihood(thetas: np.ndarray, ys: np.ndarray, fineness: float) ->
     return kalman_of_theta(
         np.array([[phi, zero, zero], [zero, along, across], [zero, -across, along]]),
         np.array([zero, zero, zero]),
-        np.array([level_sd, cycle_sd, cycle_sd]),
+        independent(np.array([level_sd, cycle_sd, cycle_sd])),
         np.array([[one, one, zero], [load, zero, zero]]),
         np.array([mean, zero]),
-        noise_sd,
+        np.array([noise_sd, noise_sd]),
         np.array([zero, zero, zero]),
-        np.array([one, one, one]),
+        independent(np.array([one, one, one])),
         ys,
     )
 

@@ -94,36 +94,33 @@ def kalman(
 def kalman_of_theta(
     transition: np.ndarray,
     drift: np.ndarray,
-    process_sds: np.ndarray,
+    process: np.ndarray,
     observed: np.ndarray,
     offset: np.ndarray,
-    noise_sd: np.ndarray,
+    noise_sds: np.ndarray,
     initial_mean: np.ndarray,
-    initial_sds: np.ndarray,
+    initial: np.ndarray,
     ys: np.ndarray,
 ) -> np.ndarray:
-    """Return log p(y) of x' = F x + d + N(0, diag(q^2)), y = H x + c + N(0, r^2 I), where theta may be in all of them.
+    """Return log p(y) of x' = F x + d + N(0, Q), y = H x + c + N(0, diag(r^2)), where theta may be in all of them.
 
     Args:
         transition: F, (state, state, theta).
         drift: d, (state, theta).
-        process_sds: q, (state, theta).
+        process: Q, (state, state, theta).
         observed: H, (obs, state, theta).
         offset: c, (obs, theta).
-        noise_sd: r, (theta,).
+        noise_sds: r, (obs, theta).
         initial_mean: Of x_0, (state, theta).
-        initial_sds: Of x_0, whose numbers are independent, (state, theta).
+        initial: The covariance of x_0, (state, state, theta).
         ys: (time, obs), without missing values. The numbers of y_t are taken one after the other.
     """
-    diagonal = np.arange(len(transition))
-    mean, covariance, total = initial_mean, np.zeros_like(transition), np.zeros_like(noise_sd)
-    covariance[diagonal, diagonal] = initial_sds**2
+    mean, covariance, total = initial_mean, initial, np.zeros(transition.shape[-1])
     for y in ys:
         mean = np.einsum("ijn,jn->in", transition, mean) + drift
         half = np.einsum("ijn,jkn->ikn", transition, covariance)
-        covariance = np.einsum("ikn,lkn->iln", half, transition)
-        covariance[diagonal, diagonal] += process_sds**2
-        for number, row, constant in zip(y, observed, offset, strict=True):
+        covariance = np.einsum("ikn,lkn->iln", half, transition) + process
+        for number, row, constant, noise_sd in zip(y, observed, offset, noise_sds, strict=True):
             cross = np.einsum("ijn,jn->in", covariance, row)
             spread = np.sum(row * cross, axis=0) + noise_sd**2
             surprise = number - constant - np.sum(row * mean, axis=0)
@@ -131,6 +128,11 @@ def kalman_of_theta(
             mean = mean + cross * (surprise / spread)
             covariance = covariance - cross[:, None] * (cross / spread)
     return total
+
+
+def independent(sds: np.ndarray) -> np.ndarray:
+    """Return the covariance of independent numbers, (state, state, theta), from their sds, (state, theta)."""
+    return np.eye(len(sds))[:, :, None] * sds**2
 
 
 def grid_ar1(

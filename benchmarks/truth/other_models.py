@@ -7,7 +7,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 import paramfilter as pf
-from benchmarks.truth.likelihoods import gaussian_plane, grid_plane, grid_sin, kalman
+from benchmarks.truth.likelihoods import gaussian_plane, grid_plane, grid_sin, kalman, kalman_of_theta
 from benchmarks.truth.priors import JointPrior, half_normal, log_normal, normal
 from benchmarks.truth.problem import ON_A_GRID, Effort, Problem, generator
 
@@ -58,6 +58,65 @@ STRUCTURAL = Problem(
     structural_data,
     structural_log_likelihood,
 )
+
+
+TRACKING_PRIOR = JointPrior(
+    {"q": half_normal(0.5), "r_1": half_normal(2.0), "r_2": half_normal(2.0), "bias": normal(0.0, 2.0)}
+)
+TRACKING_TRUTH = {"q": 0.15, "r_1": 1.0, "r_2": 0.5, "bias": 0.5}
+DRIFT, SHAKE = np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([[1 / 3, 1 / 2], [1 / 2, 1.0]])
+TRACKING_START = np.array([1.0, 0.5])
+
+
+def tracking_model() -> pf.StateSpaceModel:
+    """Make a target that nearly keeps its velocity, seen by two sensors, one of which is biased.
+
+    q is the sd of its acceleration, r the sds of the sensors.
+    """
+
+    def observation(theta, x, inputs):
+        means, sds = jnp.stack([x[0], x[0] + theta["bias"]]), jnp.stack([theta["r_1"], theta["r_2"]])
+        return dist.Normal(means, sds).to_event(1)
+
+    return pf.StateSpaceModel(
+        prior=TRACKING_PRIOR.numpyro,
+        initial=lambda theta, inputs: dist.Normal(jnp.zeros(2), jnp.asarray(TRACKING_START)).to_event(1),
+        transition=lambda theta, x, inputs: dist.MultivariateNormal(
+            jnp.asarray(DRIFT) @ x, theta["q"] ** 2 * jnp.asarray(SHAKE)
+        ),
+        observation=observation,
+        name="tracking",
+    )
+
+
+def tracking_data(seed: int, stream: int = 30, num_steps: int = 300) -> np.ndarray:
+    random, (q, r_1, r_2, bias) = generator(stream, seed), TRACKING_TRUTH.values()
+    x, factor = TRACKING_START * random.normal(size=2), q * np.linalg.cholesky(SHAKE)
+    ys = np.empty((num_steps, 2))
+    for t in range(num_steps):
+        x = DRIFT @ x + factor @ random.normal(size=2)
+        ys[t] = x[0] + np.array([0.0, bias]) + np.array([r_1, r_2]) * random.normal(size=2)
+    return ys
+
+
+def tracking_log_likelihood(thetas: np.ndarray, ys: np.ndarray, fineness: float) -> np.ndarray:
+    q, r_1, r_2, bias = thetas.T
+    for_all = lambda array: np.repeat(np.asarray(array, float)[..., None], len(thetas), axis=-1)
+    still = np.zeros((2, len(thetas)))
+    return kalman_of_theta(
+        for_all(DRIFT),
+        still,
+        SHAKE[:, :, None] * q**2,
+        for_all([[1.0, 0.0], [1.0, 0.0]]),
+        np.stack([np.zeros_like(bias), bias]),
+        np.stack([r_1, r_2]),
+        still,
+        for_all(np.diag(TRACKING_START**2)),
+        ys,
+    )
+
+
+TRACKING = Problem("tracking", TRACKING_PRIOR, TRACKING_TRUTH, tracking_model, tracking_data, tracking_log_likelihood)
 
 
 SIN_PRIOR = JointPrior({"theta": normal(0.0, 0.2)})
