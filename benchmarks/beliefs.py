@@ -40,6 +40,7 @@ from paramfilter.beliefs import (
 )
 from paramfilter.choosing import choose_belief
 from paramfilter.errors import BeliefError
+from paramfilter.filters import FilterState, StepInfo
 from paramfilter.models import (
     cauchy_ar1,
     multispecies,
@@ -219,7 +220,7 @@ def filter_row(problem: Problem, filter: pf.ParticleFilter) -> dict:
     }
 
 
-def _scan(filter: pf.ParticleFilter, state: pf.FilterState, ys) -> tuple[pf.FilterState, pf.StepInfo]:
+def _scan(filter: pf.ParticleFilter, state: FilterState, ys) -> tuple[FilterState, StepInfo]:
     return jax.lax.scan(lambda carry, y: filter.step(carry, y), state, ys)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 import paramfilter as pf
-from paramfilter.calibration import LOG_LIKELIHOOD
+from paramfilter.calibration import LOG_LIKELIHOOD, Calibration
 from paramfilter.diagnostics.diagnosis import RHAT_LIMIT
 from paramfilter.models import cauchy_ar1, linear_gaussian, sin, star, stochastic_volatility
 
@@ -62,7 +62,7 @@ def run_case(name: str, num_runs: int, num_long: int) -> None:
         print(f"{name}: runs {first} to {first + BATCH}, to t = {times[-1]}, {seconds:.0f} s of CPU", flush=True)
 
 
-def gather(name: str, num_runs: int, num_long: int) -> pf.Calibration:
+def gather(name: str, num_runs: int, num_long: int) -> Calibration:
     """Put the batches of a case together; where runs ended earlier there is NaN."""
     parts: dict[str, list[np.ndarray]] = {}
     for first in range(0, num_runs, BATCH):
@@ -74,10 +74,10 @@ def gather(name: str, num_runs: int, num_long: int) -> pf.Calibration:
                 parts.setdefault(field, []).append(np.pad(value, missing, constant_values=np.nan))
     together = {field: np.concatenate(pieces) for field, pieces in parts.items()}
     model = CASES[name]()
-    return pf.Calibration(LONG, (*model.parameters.coordinate_names, "x", LOG_LIKELIHOOD), **together)
+    return Calibration(LONG, (*model.parameters.coordinate_names, "x", LOG_LIKELIHOOD), **together)
 
 
-def summarise(name: str, found: pf.Calibration) -> dict:
+def summarise(name: str, found: Calibration) -> dict:
     """Return the row of a case: cover at each time, and how often the alarm rings."""
     counts = np.sum(~np.isnan(found.rhat), axis=0)
     reached = [place for place, count in enumerate(counts) if count]

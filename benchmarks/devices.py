@@ -1,7 +1,7 @@
 """What a second core is worth: `python -m benchmarks.devices [fleet] [large]`.
 
 - fleet: 4096 series of 256 particles each;
-- large: one filter of 10^6 particles (`pf.LargeFilter`).
+- large: one filter of 10^6 particles (`ShardedFilter`).
 
 Each on one device, on two devices of one process, and in two processes of one device each that have joined on loopback.
 Wall time of a step, since cores are what is bought here; the three in turn, several rounds, medians. The yardstick is
@@ -33,7 +33,9 @@ def work(num_parts):
     "large": """
 def work(num_parts):
     num_particles = 1_000_000 // num_parts // jax.device_count()
-    large = pf.LargeFilter(pf.extended_parameter_filter(model, num_particles), mesh)
+    from paramfilter.sharded import ShardedFilter
+
+    large = ShardedFilter(pf.extended_parameter_filter(model, num_particles), mesh)
     return large.init(jax.random.key(0)), lambda state: large.step(state, 0.3)[0]
 """,
 }

@@ -18,7 +18,7 @@ from benchmarks.judging import last_state, write_results
 from paramfilter.model import Datum
 
 
-def state_bytes(state: pf.FilterState) -> int:
+def state_bytes(state: pf.filters.FilterState) -> int:
     """Return the size of a state."""
     leaves = [jax.random.key_data(leaf) if leaf.dtype == state.key.dtype else leaf for leaf in jax.tree.leaves(state)]
     return sum(leaf.nbytes for leaf in leaves)

@@ -28,6 +28,7 @@ import numpyro.distributions as dist
 import paramfilter as pf
 from benchmarks import bare
 from benchmarks.tables import put_row
+from paramfilter.filters import FilterState
 
 KIND = ("measured", "belief", "particles", "series")
 NUM_ROUNDS = 9
@@ -84,7 +85,7 @@ def medians(seconds: dict[str, np.ndarray], unit: Callable[[float], float]) -> d
     return {label: round(unit(float(np.median(values))), 1) for label, values in seconds.items()}
 
 
-def difference(filter: pf.ParticleFilter, state: pf.FilterState, yardstick: bare.BareFilter, bare_state: Any) -> float:
+def difference(filter: pf.ParticleFilter, state: FilterState, yardstick: bare.BareFilter, bare_state: Any) -> float:
     """Return how far apart the posterior means are, in posterior sds, or refuse to compare."""
     posterior = filter.posterior(state)
     ((name, mean),) = posterior.mean().items()

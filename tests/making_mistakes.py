@@ -24,6 +24,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 import paramfilter as pf
+from paramfilter.fleet import FleetState
 from paramfilter.parameters import Parameters
 
 
@@ -117,7 +118,7 @@ def pair_filter() -> pf.ParticleFilter:
 
 
 @functools.cache
-def first_state(make: Callable[[], pf.ParticleFilter]) -> pf.FilterState:
+def first_state(make: Callable[[], pf.ParticleFilter]) -> pf.filters.FilterState:
     return make().init(jax.random.key(0))
 
 
@@ -127,7 +128,7 @@ def plain_fleet() -> pf.Fleet:
 
 
 @functools.cache
-def fleet_state() -> pf.FleetState:
+def fleet_state() -> FleetState:
     return plain_fleet().init(jax.random.key(0), ["oslo", "lima"])
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import numpyro.distributions as dist
 
 import paramfilter as pf
+from paramfilter.observations import Observations
+from paramfilter.running import Forecast
 
 TRUTH = {"phi": np.array([0.8, -0.3]), "q": 0.5}
 NUM_STEPS = 60
@@ -27,14 +29,14 @@ def two_levels() -> pf.StateSpaceModel:
 
 
 @functools.cache
-def run() -> tuple[pf.FilterState, pf.History, pf.Observations, pf.Forecast]:
+def run() -> tuple[pf.filters.FilterState, pf.filters.History, Observations, Forecast]:
     model = two_levels()
     push = jnp.sin(jnp.arange(NUM_STEPS, dtype=jnp.float32))
     _, ys = pf.simulate(jax.random.key(0), model, TRUTH, NUM_STEPS, push, jnp.float32(0.0))
     ys = np.array(ys)
     ys[MISSING] = np.nan
     days = np.datetime64("2026-01-01") + np.arange(NUM_STEPS)
-    data = pf.Observations(ys, np.asarray(push), days)
+    data = Observations(ys, np.asarray(push), days)
     filter = pf.ParticleFilter(model, 40, pf.beliefs.ShrinkingKernel(), num_islands=2)
     state, history = pf.run(filter, filter.init(jax.random.key(1), jnp.float32(0.0)), data)
     ahead = pf.predict(jax.random.key(2), filter, state, 8, jnp.zeros(8))

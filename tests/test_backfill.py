@@ -152,18 +152,18 @@ def test_mistakes_are_named(change, words, shared_out, posteriors, tmp_path):
     places = {"shared": shared_out, "posteriors": posteriors, "nowhere": tmp_path / "nowhere", "new": tmp_path / "new"}
     given = {"source": "shared", "target": "new", **change}
     given |= {name: places[given[name]] for name in ("source", "target")}
-    with pytest.raises(pf.DataError, match=words):
+    with pytest.raises(pf.errors.DataError, match=words):
         backfill(make_filter, **given)
 
 
 def test_a_target_that_is_there_is_not_mixed_up_with(shared_out, tmp_path):
-    with pytest.raises(pf.DataError, match="there already"):
+    with pytest.raises(pf.errors.DataError, match="there already"):
         share_out(shared_out, tmp_path, num_files=2)
-    with pytest.raises(pf.DataError, match="no column 'id'"):
+    with pytest.raises(pf.errors.DataError, match="no column 'id'"):
         share_out(shared_out, tmp_path / "new", num_files=2, series="id")
 
 
 def test_a_missing_extra_names_the_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(pf.MissingExtraError, match=r'pip install "paramfilter\[backfill\]"'):
+    with pytest.raises(pf.errors.MissingExtraError, match=r'pip install "paramfilter\[backfill\]"'):
         extras.extra("pyarrow.parquet", "backfill")

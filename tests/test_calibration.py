@@ -50,5 +50,5 @@ def test_too_sure_or_shifted_is_noticed():
 
 def test_what_cannot_be_asked_is_refused():
     filter = pf.ParticleFilter(pf.models.linear_gaussian(), 20, Conjugate())
-    with pytest.raises(pf.DataError, match="times of at least 1"):
+    with pytest.raises(pf.errors.DataError, match="times of at least 1"):
         pf.calibrate(jax.random.key(0), filter, (0, 10), 5)

@@ -8,7 +8,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import paramfilter as pf
-from paramfilter import checkpoint
+from paramfilter import checkpoint, errors
 
 
 def make(name="linear_gaussian", r=0.25, num_particles=16, phi=None):
@@ -59,7 +59,7 @@ def test_a_crash_while_writing_keeps_the_old_checkpoint(filter, saved, monkeypat
     ],
 )
 def test_a_checkpoint_of_another_filter_is_refused_by_name(saved, other, words):
-    with pytest.raises(pf.CheckpointError, match="belongs to another filter") as caught:
+    with pytest.raises(errors.CheckpointError, match="belongs to another filter") as caught:
         pf.restore(saved, other())
     assert words in str(caught.value)
 
@@ -73,7 +73,7 @@ def test_every_flipped_byte_is_noticed(saved, filter):
     content = saved.read_bytes()
     for place in range(0, len(content), max(1, len(content) // 120)):
         saved.write_bytes(content[:place] + bytes([content[place] ^ 0x41]) + content[place + 1 :])
-        with pytest.raises(pf.CheckpointError):
+        with pytest.raises(errors.CheckpointError):
             pf.restore(saved, filter)
 
 
@@ -81,7 +81,7 @@ def test_every_truncation_is_noticed(saved, filter):
     content = saved.read_bytes()
     for length in range(0, len(content), max(1, len(content) // 60)):
         saved.write_bytes(content[:length])
-        with pytest.raises(pf.CheckpointError):
+        with pytest.raises(errors.CheckpointError):
             pf.restore(saved, filter)
 
 
@@ -89,15 +89,18 @@ def test_a_newer_format_is_refused_by_number(saved, filter):
     with safe_open(saved, framework="numpy") as file:
         header, arrays = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     save_file(arrays, saved, header | {"format": "99"})
-    with pytest.raises(pf.CheckpointError, match="format '99'"):
+    with pytest.raises(errors.CheckpointError, match="format '99'"):
         pf.restore(saved, filter)
 
 
 def test_the_other_precision_is_refused_in_those_words(saved):
-    with jax.enable_x64(True), pytest.raises(pf.CheckpointError, match="precision: 'float32' there, 'float64' here"):
+    with (
+        jax.enable_x64(True),
+        pytest.raises(errors.CheckpointError, match="precision: 'float32' there, 'float64' here"),
+    ):
         pf.restore(saved, make())
 
 
 def test_no_checkpoint_at_all_says_so(filter, tmp_path):
-    with pytest.raises(pf.CheckpointError, match="there is no checkpoint"):
+    with pytest.raises(errors.CheckpointError, match="there is no checkpoint"):
         pf.restore(tmp_path / "nothing.safetensors", filter)

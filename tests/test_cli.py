@@ -17,7 +17,7 @@ from paramfilter.cli.commands import app
 from paramfilter.cli.matching import Matching
 from paramfilter.cli.models_by_name import model_named
 from paramfilter.cli.rows import rows_of_lines
-from paramfilter.running import record
+from paramfilter.running import history_row
 
 LEARN = ["--filter", "sir", "--particles", "50"]
 """The filter that compiles fastest."""
@@ -51,7 +51,7 @@ def folder(tmp_path_factory):
 
 
 def test_run_writes_a_result_that_the_other_commands_read(call, folder, tmp_path):
-    tree = pf.open_result(folder / "run.nc")
+    tree = pf.results.open_result(folder / "run.nc")
     ys = np.loadtxt(folder / "data.csv", skiprows=1)
     assert np.array_equal(tree["observed_data"]["y"], ys)
     code, _, said = call("plot", folder / "run.nc", f"again={folder / 'run.nc'}", "--out", tmp_path / "both.png")
@@ -79,12 +79,12 @@ def test_an_endless_pipe_fills_no_memory(call, folder, monkeypatch):
 
     def watched(*args):
         nonlocal most
-        history = record(*args)
+        history = history_row(*args)
         made.append(weakref.ref(history))
         most = max(most, sum(one() is not None for one in made))
         return history
 
-    monkeypatch.setattr(learning, "record", watched)
+    monkeypatch.setattr(learning, "history_row", watched)
     call("run", "sin", "--json", *LEARN, stdin=(folder / "data.csv").read_text())
     assert len(made) == 60 and most <= 2  # the latest, and the one before it
     call("run", "sin", *LEARN, stdin=(folder / "data.csv").read_text())
@@ -100,8 +100,8 @@ def test_a_pipe_that_is_interrupted_keeps_what_was_learned(call, folder, tmp_pat
 
     code, _, said = call("run", "sin", "--out", tmp_path / "part.nc", *LEARN, stdin=interrupted())
     assert code == 0, said
-    assert pf.open_result(tmp_path / "part.nc").attrs["num_observations"] == 30
-    assert np.array_equal(pf.open_result(tmp_path / "part.nc")["observed_data"]["y"], np.float64(head[1:]))
+    assert pf.results.open_result(tmp_path / "part.nc").attrs["num_observations"] == 30
+    assert np.array_equal(pf.results.open_result(tmp_path / "part.nc")["observed_data"]["y"], np.float64(head[1:]))
 
 
 def test_an_interrupt_before_the_first_row_ends_with_a_sentence(call, monkeypatch):
@@ -203,7 +203,7 @@ def test_an_unknown_option_ends_with_code_2(call):
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(lines, message):
-    with pytest.raises(pf.DataError, match=message):
+    with pytest.raises(pf.errors.DataError, match=message):
         list(rows_of_lines(lines))
 
 
@@ -213,7 +213,7 @@ def test_columns_find_their_place_in_a_model_with_named_inputs():
     matching = Matching(model, [*names, "day", "flow"], time="day")
     y, inputs = matching.one({**dict.fromkeys(names, 0.5), "day": "mon", "flow": 2.0})
     assert y == 2.0 and set(inputs) == set(names)
-    with pytest.raises(pf.DataError, match="the data have no such column"):
+    with pytest.raises(pf.errors.DataError, match="the data have no such column"):
         Matching(model, ["flow"])
 
 
@@ -221,7 +221,7 @@ def test_a_model_of_ones_own_is_found_in_this_folder(monkeypatch, tmp_path):
     (tmp_path / "tank_model.py").write_text("from paramfilter.models import sin as tank\n")
     monkeypatch.chdir(tmp_path)
     assert model_named("tank_model:tank").model.name == "sin"
-    with pytest.raises(pf.ModelError, match="Did you mean tank_model:tank"):
+    with pytest.raises(pf.errors.ModelError, match="Did you mean tank_model:tank"):
         model_named("tank_model:tonk")
 
 

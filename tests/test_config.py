@@ -162,7 +162,7 @@ def test_what_the_user_told_jax_is_left_alone(fresh, name, value):
     jax.config.update(name, value)
     config.use_compilation_cache()
     assert {key: getattr(jax.config, key) for key in SETTINGS} == SETTINGS | {name: value}
-    with pytest.raises(pf.ArgumentError, match="JAX's own compilation cache"):
+    with pytest.raises(pf.errors.ArgumentError, match="JAX's own compilation cache"):
         pf.config.set_compilation_cache(fresh)
     pf.config.set_compilation_cache(None)
     assert {key: getattr(jax.config, key) for key in SETTINGS} == SETTINGS | {name: value}
@@ -187,7 +187,7 @@ def test_a_directory_that_is_open_to_others_is_not_used(fresh, recwarn, inner, o
     root.chmod(outer)
     config.use_compilation_cache()
     assert (config.compilation_cache(), jax.config.jax_compilation_cache_dir, list(recwarn)) == (None, None, [])
-    with pytest.raises(pf.ArgumentError, match="cannot hold compiled code"):
+    with pytest.raises(pf.errors.ArgumentError, match="cannot hold compiled code"):
         pf.config.set_compilation_cache(root)
 
 
@@ -204,7 +204,7 @@ def test_a_directory_of_another_user_is_not_used(fresh, name):
 
 def test_a_file_in_the_place_of_the_directory_is_refused_where_it_was_asked_for(fresh):
     (fresh / "file").write_text("")
-    with pytest.raises(pf.ArgumentError, match=r"directory='.*file' cannot hold compiled code"):
+    with pytest.raises(pf.errors.ArgumentError, match=r"directory='.*file' cannot hold compiled code"):
         pf.config.set_compilation_cache(fresh / "file")
 
 

@@ -71,11 +71,12 @@ def test_processes_share_a_fleet_out(num_processes, alone):
 LARGE = """
 import json
 import jax, numpy as np, numpyro.distributions as dist, paramfilter as pf
+from paramfilter.sharded import ShardedFilter
 
 model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), r=0.5)
 ys = np.asarray(pf.simulate(jax.random.key(0), model, {"phi": 0.7}, 60)[1])
 filter = pf.ParticleFilter(model, 4096 // jax.device_count(), pf.beliefs.Conjugate(), num_islands=2)
-large = pf.LargeFilter(filter, jax.make_mesh((jax.device_count(),), ("device",)))
+large = ShardedFilter(filter, jax.make_mesh((jax.device_count(),), ("device",)))
 state = large.init(jax.random.key(1))
 for y in ys:
     state, info = large.step(state, y)

@@ -38,7 +38,7 @@ def short(filter):
     return pf.run(filter, filter.init(jax.random.key(1)), data(filter, 30), progress=False)
 
 
-def test_a_good_run_passes_what_can_be_judged(short, capsys):
+def test_a_good_run_passes_what_can_be_judged(short):
     diagnosis = pf.diagnose(*short)
     assert diagnosis.is_well
     reasons = {one.code.code: one.reason for one in diagnosis.not_judged}
@@ -51,7 +51,7 @@ def test_a_good_run_passes_what_can_be_judged(short, capsys):
         "W14": "Conjugate has no estimate of it",
     }
     assert {code.code for code in diagnosis.passed} == {code.code for code in CODES} - reasons.keys()
-    printed = capsys.readouterr().out
+    printed = str(diagnosis)
     assert "30 steps, 200 particles in 4 islands" in printed
     assert "8 checks passed; no problem was found." in printed and "W08, W13 (not looked for" in printed
     assert "Monte Carlo error" not in printed

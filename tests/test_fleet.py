@@ -102,7 +102,7 @@ def test_missing_observations_pass():
     ],
 )
 def test_mistakes_are_named(call, words):
-    with pytest.raises(pf.DataError, match=words):
+    with pytest.raises(pf.errors.DataError, match=words):
         call()
 
 
@@ -172,7 +172,7 @@ def test_many_observations_in_one_call_are_what_step_by_step_gives_to_the_last_b
 
 @pytest.mark.parametrize("lengths", [[1, 2], [-1, 0, 0, 0, 0], [0, 0, 0, 0, 3]])
 def test_wrong_lengths_are_refused(lengths):
-    with pytest.raises(pf.DataError, match="between 0 and 2 for each of 5"):
+    with pytest.raises(pf.errors.DataError, match="between 0 and 2 for each of 5"):
         FLEET.run(start(), np.zeros((len(IDS), 2)), lengths)
 
 
@@ -190,12 +190,12 @@ def test_a_saved_fleet_goes_on_as_if_it_had_never_stopped(tmp_path):
 def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path):
     state = start()
     FLEET.save(tmp_path / "fleet.safetensors", state)
-    with pytest.raises(pf.CheckpointError, match=r"a fleet, not of a filter; read it with Fleet\.restore"):
+    with pytest.raises(pf.errors.CheckpointError, match=r"a fleet, not of a filter; read it with Fleet\.restore"):
         pf.restore(tmp_path / "fleet.safetensors", FILTER)
     pf.save(tmp_path / "one.safetensors", FLEET.one(state, 7))
-    with pytest.raises(pf.CheckpointError, match=r"a filter, not of a fleet; read it with paramfilter\.restore"):
+    with pytest.raises(pf.errors.CheckpointError, match=r"a filter, not of a fleet; read it with paramfilter\.restore"):
         FLEET.restore(tmp_path / "one.safetensors")
-    with pytest.raises(pf.CheckpointError, match="another filter"):
+    with pytest.raises(pf.errors.CheckpointError, match="another filter"):
         Fleet(pf.storvik_filter(MODEL, 16)).restore(tmp_path / "fleet.safetensors")
-    with pytest.raises(pf.DataError, match="numbers or texts"):
+    with pytest.raises(pf.errors.DataError, match="numbers or texts"):
         FLEET.save(tmp_path / "odd.safetensors", start([("a", 1)]))

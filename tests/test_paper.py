@@ -167,7 +167,7 @@ def test_reproduce_goes_on_where_it_was(tmp_path, monkeypatch):
     assert read(files["taylor_densities"])["orders"][0] == 2
     with pytest.raises(ZeroDivisionError):
         reproduce(["taylor_densities"], tmp_path, again=True, progress=False)
-    with pytest.raises(pf.DataError, match="no figure 'figure 2'"):
+    with pytest.raises(pf.errors.DataError, match="no figure 'figure 2'"):
         reproduce(["figure 2"], tmp_path)
 
 

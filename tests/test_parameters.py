@@ -74,13 +74,13 @@ def test_draws_follow_the_prior(parameters):
     ],
 )
 def test_a_prior_that_cannot_work_is_refused_with_its_name(prior, words):
-    with pytest.raises(pf.ModelError) as caught:
+    with pytest.raises(pf.errors.ModelError) as caught:
         Parameters(prior)
     assert words in str(caught.value) and "dist.Normal" in str(caught.value)
 
 
 def test_unknown_and_missing_names_are_listed(parameters):
-    with pytest.raises(pf.ModelError, match=r"missing: \['share'\], unknown: \['shar'\]"):
+    with pytest.raises(pf.errors.ModelError, match=r"missing: \['share'\], unknown: \['shar'\]"):
         theta = parameters.constrain(jnp.zeros(8))
         theta["shar"] = theta.pop("share")
         parameters.unconstrain(theta)

@@ -23,7 +23,7 @@ PICTURES = ("parameters", "state", "health", "pairs", "prior_posterior", "foreca
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("results") / "run.nc"
-    pf.save_result(path, tree())
+    pf.results.save_result(path, tree())
     return path
 
 
@@ -49,7 +49,7 @@ def test_ribbons_show_the_means_and_the_truth():
 
 def test_names_pick_variables_and_wrong_ones_are_refused():
     assert len(pf.plots.parameters(tree(), names=["phi"]).axes) == 2
-    with pytest.raises(pf.DataError, match="no 'psi' in the result; it has"):
+    with pytest.raises(pf.errors.DataError, match="no 'psi' in the result; it has"):
         pf.plots.parameters(tree(), names=["psi"])
 
 
@@ -63,7 +63,7 @@ def test_a_component_of_the_state_keeps_its_own_data_and_truth():
 
 
 def test_true_states_of_another_shape_are_refused():
-    with pytest.raises(pf.DataError, match=r"the shape of the filtered states, \(60, 2\); got \(60,\)"):
+    with pytest.raises(pf.errors.DataError, match=r"the shape of the filtered states, \(60, 2\); got \(60,\)"):
         pf.plots.state(tree(), truth={"x": np.zeros(60)})
 
 
@@ -71,7 +71,7 @@ def test_true_states_of_another_shape_are_refused():
 def test_a_name_alone_is_a_list_of_one(name, one):
     draw = getattr(pf.plots, name)
     assert len(draw(tree(), names=one).axes) == len(draw(tree(), names=[one]).axes)
-    with pytest.raises(pf.DataError, match="no 'E' in the result"):
+    with pytest.raises(pf.errors.DataError, match="no 'E' in the result"):
         draw(tree(), names="E")
 
 
@@ -129,7 +129,7 @@ def test_a_long_run_costs_what_a_short_one_does():
 def test_error_against_order_wants_orders():
     figure = pf.plots.error_against_order({3: tree(), 5: tree()})
     assert list(figure.axes[0].lines[0].get_xdata()) == [3, 5]
-    with pytest.raises(pf.DataError, match="must be orders"):
+    with pytest.raises(pf.errors.DataError, match="must be orders"):
         pf.plots.error_against_order({"three": tree()})
 
 
@@ -162,14 +162,14 @@ def test_the_animation_ends_where_the_run_ends(tmp_path):
     ],
 )
 def test_what_is_no_result_is_refused(wrong, message):
-    with pytest.raises(pf.DataError, match=message):
+    with pytest.raises(pf.errors.DataError, match=message):
         pf.plots.parameters(wrong)
 
 
 def test_a_group_that_is_not_there_says_how_to_get_it():
     state, history, _, _ = run()
     bare = pf.to_datatree(state, history, num_draws=2)
-    with pytest.raises(pf.DataError, match="give the observations to to_datatree"):
+    with pytest.raises(pf.errors.DataError, match="give the observations to to_datatree"):
         pf.plots.forecast(bare)
 
 

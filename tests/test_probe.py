@@ -63,7 +63,7 @@ BAD_MODELS = {
 @pytest.mark.parametrize("case", BAD_MODELS)
 def test_a_bad_model_is_refused_when_the_filter_is_built(case):
     changes, words = BAD_MODELS[case]
-    with pytest.raises(pf.ModelError) as caught:
+    with pytest.raises(pf.errors.ModelError) as caught:
         pf.sir_filter(model(**changes), 10)
     for word in words:
         assert word in str(caught.value)
@@ -92,5 +92,5 @@ def test_inputs_and_pytree_states_are_welcome():
 
 @pytest.mark.parametrize("num_particles", [-3, 0, 1])
 def test_too_few_particles_are_refused(num_particles):
-    with pytest.raises(pf.ModelError, match="at least 2"):
+    with pytest.raises(pf.errors.ModelError, match="at least 2"):
         pf.sir_filter(model(), num_particles)

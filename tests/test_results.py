@@ -50,18 +50,18 @@ def test_steps_are_counted_where_no_times_are_given():
 
 @pytest.mark.parametrize("name", ["run.nc", "run.zarr"])
 def test_a_saved_result_comes_back_the_same(tmp_path, name):
-    pf.save_result(tmp_path / name, tree())
-    assert pf.open_result(tmp_path / name).identical(tree())
+    pf.results.save_result(tmp_path / name, tree())
+    assert pf.results.open_result(tmp_path / name).identical(tree())
 
 
 def test_what_is_no_result_is_refused_by_name(tmp_path):
     (tmp_path / "torn.nc").write_bytes(b"not a file of that kind")
-    with pytest.raises(pf.DataError, match=r"torn\.nc cannot be read"):
-        pf.open_result(tmp_path / "torn.nc")
-    with pytest.raises(pf.DataError, match="no result at"):
-        pf.open_result(tmp_path / "none.nc")
-    with pytest.raises(pf.DataError, match=r"ends in \.nc"):
-        pf.open_result(tmp_path / "result.csv")
+    with pytest.raises(pf.errors.DataError, match=r"torn\.nc cannot be read"):
+        pf.results.open_result(tmp_path / "torn.nc")
+    with pytest.raises(pf.errors.DataError, match="no result at"):
+        pf.results.open_result(tmp_path / "none.nc")
+    with pytest.raises(pf.errors.DataError, match=r"ends in \.nc"):
+        pf.results.open_result(tmp_path / "result.csv")
 
 
 def test_arviz_reads_it_and_its_rhat_is_the_islands_disagreement():
@@ -71,15 +71,15 @@ def test_arviz_reads_it_and_its_rhat_is_the_islands_disagreement():
     assert summary["r_hat"].astype(float).between(0.9, 2.0).all()
 
 
-def test_a_diagnosis_of_the_saved_result_is_that_of_the_run(capsys):
+def test_a_diagnosis_of_the_saved_result_is_that_of_the_run():
     state, history, _, _ = run()
     assert str(examine(results.record_of(tree()))) == str(pf.diagnose(state, history))
 
 
 def test_tables_have_a_row_for_each_observation(tmp_path):
     _, history, data, _ = run()
-    pandas_table, polars_table = pf.to_pandas(tree()), pf.to_polars(tree())
-    pf.to_parquet(tree(), tmp_path / "run.parquet")
+    pandas_table, polars_table = pf.results.to_pandas(tree()), pf.results.to_polars(tree())
+    pf.results.to_parquet(tree(), tmp_path / "run.parquet")
     columns = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "run.parquet")
     assert list(pandas_table.index.to_numpy()) == list(data.times)
     assert np.array_equal(pandas_table["q_mean"], history.theta.mean["q"])
@@ -114,7 +114,7 @@ def test_histories_join_also_across_filters_that_are_the_same():
     begun = filter.init(jax.random.key(1), push)
     middle, first = pf.run(filter, begun, data.ys[:30], data.inputs[:30])
     last, second = pf.run(twin, middle, data.ys[30:], data.inputs[30:])
-    joined = pf.join(first, second)
+    joined = pf.results.concat_histories(first, second)
     assert len(joined) == NUM_STEPS
     assert np.array_equal(joined.theta.mean["q"], history.theta.mean["q"])
     pf.to_datatree(last, joined, data, num_draws=2)
@@ -126,14 +126,14 @@ def test_recording_step_by_step_gives_the_history_of_a_run():
     state = filter.init(jax.random.key(1), jnp.float32(0.0))
     for y, push in zip(data.ys[:5], data.inputs[:5], strict=True):
         state, info = filter.step(state, y, push)
-        rows.append(pf.record(filter, state, info))
-    assert np.allclose(pf.join(*rows).theta.sd["phi"], history.theta.sd["phi"][:5], rtol=1e-5)
+        rows.append(pf.results.history_row(filter, state, info))
+    assert np.allclose(pf.results.concat_histories(*rows).theta.sd["phi"], history.theta.sd["phi"][:5], rtol=1e-5)
 
 
 def test_a_state_of_another_filter_is_refused():
     _, history, _, _ = run()
     other = pf.sir_filter(history.filter.model, 20)
-    with pytest.raises(pf.DataError, match="belongs to another filter"):
+    with pytest.raises(pf.errors.DataError, match="belongs to another filter"):
         pf.to_datatree(other.init(jax.random.key(0), jnp.float32(0.0)), history)
 
 
@@ -167,7 +167,7 @@ def test_the_index_of_a_series_is_kept():
     ],
 )
 def test_a_wrong_column_is_named(columns, message):
-    with pytest.raises(pf.DataError, match=message):
+    with pytest.raises(pf.errors.DataError, match=message):
         pf.observations_from(TABLE, **columns)
 
 
@@ -197,6 +197,6 @@ def test_parameters_keep_the_order_of_the_prior(tmp_path):
     state, history = pf.run(filter, filter.init(jax.random.key(0)), np.zeros(3))
     found = filter.posterior(state)
     assert [*found.mean()] == [*found.sd()] == [*found.quantile(0.5)] == ["slope", "level"]
-    pf.save_result(tmp_path / "run.nc", pf.to_datatree(state, history))
-    kept = pf.open_result(tmp_path / "run.nc")
+    pf.results.save_result(tmp_path / "run.nc", pf.to_datatree(state, history))
+    kept = pf.results.open_result(tmp_path / "run.nc")
     assert [*kept["posterior"].data_vars] == [*kept["filtered"].data_vars] == ["slope", "level"]

@@ -64,9 +64,9 @@ def test_inputs_reach_the_model_at_their_own_step():
 
 
 def test_series_of_different_lengths_are_refused(filter, after):
-    with pytest.raises(pf.DataError, match="same length"):
+    with pytest.raises(pf.errors.DataError, match="same length"):
         pf.run(filter, after[0], np.zeros(3), {"u": np.zeros(4)})
-    with pytest.raises(pf.DataError, match="no observation"):
+    with pytest.raises(pf.errors.DataError, match="no observation"):
         pf.run(filter, after[0], np.zeros(0))
 
 
@@ -96,5 +96,5 @@ def test_posterior_sample_quantile_and_density_agree(filter, after):
 def test_a_point_mass_has_no_density_and_says_what_to_do():
     filter = pf.sir_filter(pf.models.linear_gaussian(), 10)
     posterior = filter.posterior(filter.init(jax.random.key(0)))
-    with pytest.raises(pf.BeliefError, match=r"Use posterior\.sample"):
+    with pytest.raises(pf.errors.BeliefError, match=r"Use posterior\.sample"):
         posterior.log_prob({"phi": 0.3})

@@ -10,6 +10,7 @@ import paramfilter as pf
 from paramfilter.beliefs import MomentMatched
 from paramfilter.proposals import LookAhead
 from paramfilter.separability.linear_structure import linear_structure
+from paramfilter.warm_start import model_from_draws
 
 NUM_DRAWS = 4000
 TRUTH = {"phi": 0.8, "r": 0.6}
@@ -40,7 +41,7 @@ def test_the_second_half_of_the_data_completes_the_first():
     model = level()
     _, ys = pf.simulate(jax.random.key(0), model, TRUTH, 300)
     right = pf.references.kalman_grid(model, ys)
-    warm = pf.start_from_draws(model, *exact_draws(model, ys[:200]))
+    warm = model_from_draws(model, *exact_draws(model, ys[:200]))
     filter = pf.ParticleFilter(warm, 1000, pf.beliefs.CrossInterpolation(), LookAhead())
     state, _ = pf.run(filter, filter.init(jax.random.key(1)), ys[200:], progress=False)
     posterior = filter.posterior(state)
@@ -66,7 +67,7 @@ def correlated():
 class TestJointPrior:
     def test_it_has_the_mean_and_the_covariance_of_the_draws(self, correlated):
         z, draws = correlated
-        warm = pf.start_from_draws(level(), draws)
+        warm = model_from_draws(level(), draws)
         law = dist.MultivariateNormal(np.mean(z, axis=0), np.cov(z, rowvar=False))
         assert float(warm.parameters.log_prior(jnp.asarray(z[3]))) == pytest.approx(float(law.log_prob(z[3])), rel=1e-4)
         drawn = warm.parameters.prior_draws
@@ -76,7 +77,7 @@ class TestJointPrior:
 
     def test_marginals_speak_the_natural_scale(self, correlated):
         z, draws = correlated
-        warm = pf.start_from_draws(level(), draws)
+        warm = model_from_draws(level(), draws)
         by_hand = dist.LogNormal(np.mean(z[:, 1]), np.std(z[:, 1], ddof=1))
         assert float(warm.prior["r"].log_prob(0.7)) == pytest.approx(float(by_hand.log_prob(0.7)), rel=1e-5)
 
@@ -84,7 +85,7 @@ class TestJointPrior:
         _, draws = correlated
         by_chain = {name: values.reshape(4, -1) for name, values in draws.items()}
         result = type("Result", (), {"posterior": by_chain})
-        first, second = (pf.start_from_draws(level(), given) for given in (draws, result))
+        first, second = (model_from_draws(level(), given) for given in (draws, result))
         assert np.allclose(first.parameters.joint.covariance, second.parameters.joint.covariance)
 
     def test_coefficients_stay_conjugate_and_correlated(self):
@@ -95,7 +96,7 @@ class TestJointPrior:
             observation=lambda theta, x, inputs: dist.Normal(x, 0.5),
         )
         z = normals(1, 3) @ np.array([[1.0, 0.5, 0.0], [0, 1, 0.2], [0, 0, 1]])
-        warm = pf.start_from_draws(model, {"a": z[:, 0], "b": z[:, 1:]})
+        warm = model_from_draws(model, {"a": z[:, 0], "b": z[:, 1:]})
         assert np.allclose(linear_structure(warm).coefficient_covariance, np.cov(z, rowvar=False))
         moments = MomentMatched().bind(warm).prior
         assert np.allclose(moments[1] @ moments[1].T, np.cov(z, rowvar=False))
@@ -111,13 +112,13 @@ class TestWhatIsRefused:
             ({name: values[:30] for name, values in draws.items()}, "30 draws are too few for 2"),
             ({"phi": draws["phi"], "r": 0.5}, "wanted are leading axes"),
         ]:
-            with pytest.raises(pf.DataError, match=text):
-                pf.start_from_draws(level(), given)
+            with pytest.raises(pf.errors.DataError, match=text):
+                model_from_draws(level(), given)
 
     def test_draws_far_from_gaussian_are_told(self, correlated):
         _, draws = correlated
         with pytest.warns(UserWarning, match=r"\['phi'\] are far from Gaussian"):
-            pf.start_from_draws(level(), {**draws, "phi": np.exp(3 * np.abs(draws["phi"] - 0.8) / 0.05)})
+            model_from_draws(level(), {**draws, "phi": np.exp(3 * np.abs(draws["phi"] - 0.8) / 0.05)})
 
 
 @pytest.mark.slow

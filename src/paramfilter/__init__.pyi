@@ -2,41 +2,26 @@
 
 from . import beliefs as beliefs
 from . import config as config
+from . import errors as errors
+from . import filters as filters
 from . import models as models
 from . import nodes as nodes
 from . import plots as plots
 from . import proposals as proposals
 from . import references as references
 from . import resampling as resampling
-from . import separability as separability
-from . import theta_samplers as theta_samplers
-from .calibration import Calibration as Calibration
+from . import results as results
 from .calibration import calibrate as calibrate
 from .checkpoint import restore as restore
 from .checkpoint import save as save
-from .diagnostics import Diagnosis as Diagnosis
 from .diagnostics import diagnose as diagnose
 from .diagnostics import explain as explain
-from .errors import ArgumentError as ArgumentError
-from .errors import BeliefError as BeliefError
-from .errors import CheckpointError as CheckpointError
-from .errors import DataError as DataError
-from .errors import MissingExtraError as MissingExtraError
-from .errors import ModelError as ModelError
 from .errors import ParamfilterError as ParamfilterError
-from .errors import ProposalError as ProposalError
-from .filters import FilterState as FilterState
 from .filters import ParticleFilter as ParticleFilter
-from .filters import Posterior as Posterior
 from .filters import SkipOutliers as SkipOutliers
-from .filters import StepInfo as StepInfo
 from .fleet import Fleet as Fleet
-from .fleet import FleetState as FleetState
-from .large import LargeFilter as LargeFilter
-from .large import LargeState as LargeState
 from .model import StateSpaceModel as StateSpaceModel
 from .model import simulate as simulate
-from .observations import Observations as Observations
 from .observations import observations_from as observations_from
 from .outcome import Outcome as Outcome
 from .presets import assumed_parameter_filter as assumed_parameter_filter
@@ -47,20 +32,9 @@ from .presets import nested_particle_filter as nested_particle_filter
 from .presets import node_filter as node_filter
 from .presets import sir_filter as sir_filter
 from .presets import storvik_filter as storvik_filter
-from .results import open_result as open_result
-from .results import save_result as save_result
 from .results import to_datatree as to_datatree
-from .results import to_pandas as to_pandas
-from .results import to_parquet as to_parquet
-from .results import to_polars as to_polars
-from .running import Forecast as Forecast
-from .running import History as History
-from .running import Summary as Summary
-from .running import join as join
 from .running import predict as predict
-from .running import record as record
 from .running import run as run
-from .warm_start import start_from_draws as start_from_draws
 
 __all__: list[str]
 __version__: str

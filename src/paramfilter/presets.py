@@ -20,7 +20,7 @@ from paramfilter.filters.base import Filter
 from paramfilter.filters.outliers import SkipOutliers
 from paramfilter.filters.particle_filter import ParticleFilter, require_model_and_size
 from paramfilter.model import StateSpaceModel
-from paramfilter.nodes.choosing import NUM_KEPT, choose_inner, usual_nodes
+from paramfilter.nodes.choosing import NUM_KEPT, Choice, choose_inner, usual_nodes
 from paramfilter.nodes.filter import NodeFilter
 from paramfilter.nodes.inner import InnerFilter
 from paramfilter.proposals import (
@@ -64,7 +64,7 @@ class Options(OtherOptions, total=False):
 
 
 def auto_filter(model: StateSpaceModel, num_particles: int | None = None, **options: Unpack[OtherOptions]) -> Filter:
-    """Make the filter that suits a model, and print which one it is and why: where to begin.
+    """Make the filter that suits a model: where to begin. `filter.choice` says which one it is and why.
 
     - The node filter, if given theta the state has a filter without random numbers: models that are linear and Gaussian
       or have few states, and states of real numbers with means and variances.
@@ -79,8 +79,10 @@ def auto_filter(model: StateSpaceModel, num_particles: int | None = None, **opti
     with waiting("inspecting the model"):
         choice = choose_algorithm(model, can_have_nodes=not {"num_islands", "num_ancestors"} & options.keys())
     size = choice.num_particles if num_particles is None else num_particles
-    print(f"{model.name}: {choice.name}(model, {size}) ({choice.reason})")
-    return PRESETS[choice.name](model, size, **options)
+    filter = PRESETS[choice.name](model, size, **options)
+    details = "" if choice.name == node_filter.__name__ else f"; {filter.choice}"
+    filter.note_choice(f"{choice.name}(model, {size}): {choice.reason}{details}")
+    return filter
 
 
 def node_filter(
@@ -107,11 +109,15 @@ def node_filter(
     """
     require_kind(model, StateSpaceModel, "model", "The model comes first, then the number of nodes.")
     with waiting("inspecting the model"):
-        if inner is None:
-            inner = choose_inner(model).inner
-        bound = inner if isinstance(inner, InnerFilter) else inner.bind(model)
-    size = usual_nodes(model, bound) if num_nodes is None else num_nodes
-    return NodeFilter(model, size, bound, num_kept, outliers)
+        choice = choose_inner(model) if inner is None else Choice(_bound_to(model, inner), "as asked")
+    size = usual_nodes(model, choice.inner) if num_nodes is None else num_nodes
+    filter = NodeFilter(model, size, choice.inner, num_kept, outliers)
+    filter.note_choice(f"{choice.inner.name}; {choice.reason}")
+    return filter
+
+
+def _bound_to(model: StateSpaceModel, inner: type[InnerFilter] | InnerFilter) -> InnerFilter:
+    return inner if isinstance(inner, InnerFilter) else inner.bind(model)
 
 
 def sir_filter(
@@ -199,8 +205,8 @@ def extended_parameter_filter(
     Args:
         model: The model.
         num_particles: N.
-        belief: None chooses (see `choose_belief`) and prints the choice, which stands in `filter.belief`.
-        proposal: None chooses (see `choose_proposal`) and prints the choice, which stands in `filter.proposal`.
+        belief: None chooses (see `choose_belief`); the choice stands in `filter.belief`, its reason in `filter.choice`.
+        proposal: None chooses (see `choose_proposal`), likewise.
         resampling: When and how particles are resampled.
         num_islands: Groups of particles that are never mixed; None for `DEFAULT_ISLANDS` if there are particles enough
             and the state does not jump.
@@ -210,22 +216,27 @@ def extended_parameter_filter(
             mixtures, and else for 2 where it can be done.
     """
     num_particles = require_model_and_size(model, num_particles)
+    reasons = []
     if num_islands is None:
         num_islands = islands_for(num_particles)
         if num_islands > 1 and has_jumps(model):
             num_islands = 1
-            print(f"{model.name}: one island (a part of the particles may miss a jump; pass num_islands=... for more)")
+            reasons.append("one island (a part of the particles may miss a jump)")
     if belief is None:
         with waiting("inspecting the model"):
             belief, reason = choose_belief(model)
-        print(f"{model.name}: {belief} ({reason}; pass belief=... for another)")
+        reasons.append(f"{belief} ({reason})")
     if proposal is None:
         proposal, reason = choose_proposal(model)
-        print(f"{model.name}: {proposal} ({reason}; pass proposal=... for another)")
+        reasons.append(f"{proposal} ({reason})")
     if num_ancestors is None and isinstance(belief, Chebyshev) and has_jumps(model):
         num_ancestors = MANY_ANCESTORS
-        print(f"{model.name}: beliefs from {num_ancestors} ancestors (paths that jump would lock theta in; slower)")
-    return ParticleFilter(model, num_particles, belief, proposal, resampling, num_islands, outliers, num_ancestors)
+        reasons.append(f"beliefs from {num_ancestors} ancestors (paths that jump would lock theta in; slower)")
+    parts = belief, proposal, resampling, num_islands, outliers, num_ancestors
+    filter = ParticleFilter(model, num_particles, *parts)
+    if reasons:
+        filter.note_choice("; ".join(reasons))
+    return filter
 
 
 def assumed_parameter_filter(

@@ -27,7 +27,7 @@ from paramfilter.observations import Observations
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.waiting import waiting
 
-__all__ = ["Forecast", "History", "Summary", "join", "predict", "record", "run"]
+__all__ = ["Forecast", "History", "Summary", "concat_histories", "history_row", "predict", "run"]
 
 FIRST_STEPS = 4
 """Steps of the first call, which tells how fast the filter is."""
@@ -83,10 +83,10 @@ def run(
             bar.update(num_turns)
             bar.set_postfix_str(f"ess={pieces[-1].info.ess[-1]:.0f}/{filter.size}", refresh=is_first)
             num_turns = _next_turns(num_turns, elapsed)
-    return state, join(*pieces)
+    return state, concat_histories(*pieces)
 
 
-def record(filter: Filter, state: Any, info: Any) -> History:
+def history_row(filter: Filter, state: Any, info: Any) -> History:
     """Return a history of one step, for those who call `step` themselves.
 
     Args:
@@ -97,7 +97,7 @@ def record(filter: Filter, state: Any, info: Any) -> History:
     return jax.tree.map(lambda leaf: np.asarray(leaf)[None], filter.summary(state, info))
 
 
-def join(*histories: History) -> History:
+def concat_histories(*histories: History) -> History:
     """Put histories of one stream together, in the order of time."""
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *histories)
 

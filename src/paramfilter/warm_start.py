@@ -10,7 +10,8 @@ To go the other way, `filter.posterior(state)` hands out draws: `sample`, or `ch
 >>> model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 1.0), q=dist.InverseGamma(3.0, 2.0))
 >>> noise = jax.random.normal(jax.random.key(0), (2, 500))
 >>> draws = {"phi": 0.8 + 0.05 * noise[0], "q": jax.numpy.exp(0.1 * noise[0] + 0.1 * noise[1])}
->>> warm = pf.start_from_draws(model, draws)
+>>> from paramfilter.warm_start import model_from_draws
+>>> warm = model_from_draws(model, draws)
 >>> [round(float(value), 2) for value in warm.parameters.joint.covariance[0] / 0.05**2]
 [0.95, 1.84]
 """
@@ -42,7 +43,7 @@ MOST_SKEW = 1.0
 """Skewness of a coordinate above which a Gaussian is a poor likeness: that of a lognormal with sd 0.3."""
 
 
-def start_from_draws(model: StateSpaceModel, draws: Any, x: Any = None) -> StateSpaceModel:
+def model_from_draws(model: StateSpaceModel, draws: Any, x: Any = None) -> StateSpaceModel:
     """Return the model with its prior replaced by the law of posterior draws.
 
     Args:
@@ -51,7 +52,7 @@ def start_from_draws(model: StateSpaceModel, draws: Any, x: Any = None) -> State
             with a `posterior`.
         x: Draws of the state at which the offline fit ended, in the same order; None keeps the model's `initial`.
     """
-    require_kind(model, StateSpaceModel, "model", "The call is start_from_draws(model, draws).")
+    require_kind(model, StateSpaceModel, "model", "The call is model_from_draws(model, draws).")
     parameters = model.parameters
     z = _coordinates(parameters, _by_name(draws, parameters))
     if len(z) < DRAWS_PER_PARAMETER * parameters.dimension:

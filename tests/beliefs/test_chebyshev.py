@@ -121,5 +121,5 @@ def test_an_impossible_theta_does_not_spoil_the_belief():
 
 
 def test_three_parameters_are_sent_to_cross_interpolation():
-    with pytest.raises(pf.BeliefError, match=r"one or two parameters.*CrossInterpolation"):
+    with pytest.raises(pf.errors.BeliefError, match=r"one or two parameters.*CrossInterpolation"):
         Chebyshev().bind(pf.models.stochastic_volatility())

@@ -224,6 +224,6 @@ def ar1(prior, transition):
     ],
 )
 def test_what_is_not_conjugate_is_refused_with_the_reason_and_the_cure(model, words):
-    with pytest.raises(pf.BeliefError) as caught:
+    with pytest.raises(pf.errors.BeliefError) as caught:
         Conjugate().bind(model)
     assert words in str(caught.value) and "Use CrossInterpolation()" in str(caught.value)

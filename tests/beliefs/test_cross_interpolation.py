@@ -70,7 +70,7 @@ def test_density_is_normalised(float64):
 
 
 def test_no_pivots_are_refused():
-    with pytest.raises(pf.BeliefError, match="at least one pivot"):
+    with pytest.raises(pf.errors.BeliefError, match="at least one pivot"):
         CrossInterpolation(0).bind(pf.models.star())
 
 

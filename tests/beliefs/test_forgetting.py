@@ -91,9 +91,9 @@ def test_an_endless_memory_forgets_nothing():
 
 
 def test_what_cannot_forget_is_refused():
-    with pytest.raises(pf.BeliefError, match=r"^PointMass cannot forget, .* Use Conjugate\(\)"):
+    with pytest.raises(pf.errors.BeliefError, match=r"^PointMass cannot forget, .* Use Conjugate\(\)"):
         Forgetting(PointMass(), 100).bind(AUTOREGRESSION)
-    with pytest.raises(pf.BeliefError, match="longer than one observation"):
+    with pytest.raises(pf.errors.BeliefError, match="longer than one observation"):
         Forgetting(Conjugate(), 1.0).bind(AUTOREGRESSION)
 
 

@@ -161,9 +161,9 @@ def test_new_pivots_leave_a_mixed_belief_as_it_is(float64):
 def test_what_cannot_be_mixed_is_refused():
     several = pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5), r=dist.InverseGamma(3.0, 2.0))
     for model, belief in ((several, Conjugate()), (BOTH, Conjugate())):
-        with pytest.raises(pf.ModelError, match="cannot be mixed from 2 ancestors; use num_ancestors=1"):
+        with pytest.raises(pf.errors.ModelError, match="cannot be mixed from 2 ancestors; use num_ancestors=1"):
             pf.ParticleFilter(model, 20, belief, num_ancestors=2)
-    with pytest.raises(pf.ModelError, match="cannot be mixed from 3 ancestors; use num_ancestors=2"):
+    with pytest.raises(pf.errors.ModelError, match="cannot be mixed from 3 ancestors; use num_ancestors=2"):
         pf.ParticleFilter(COEFFICIENT, 20, Conjugate(), num_ancestors=3)
 
 

@@ -164,5 +164,5 @@ def test_filter_with_moment_matched_beliefs_runs_in_float32_and_learns():
     [(MomentMatched(2), pf.models.sin(), "at least 3"), (MomentMatched(), regression(11), "CrossInterpolation")],
 )
 def test_what_does_not_fit_is_refused_with_the_cure(belief, model, words):
-    with pytest.raises(pf.BeliefError, match=words):
+    with pytest.raises(pf.errors.BeliefError, match=words):
         belief.bind(model)

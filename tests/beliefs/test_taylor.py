@@ -9,6 +9,7 @@ import pytest
 import paramfilter as pf
 from paramfilter.beliefs import Conjugate, TaylorOfLogDensity, TaylorOfMean
 from paramfilter.model import Datum
+from paramfilter.theta_samplers import InverseCdf
 
 
 def statistic_after(belief, xs, ys):
@@ -187,11 +188,11 @@ def test_sin_within_its_radius_is_not_marked():
         (TaylorOfMean(), pf.models.cauchy_ar1(), "Gaussian transition, got Cauchy; use TaylorOfLogDensity()"),
         (TaylorOfMean(), pf.models.stochastic_volatility(), "noise level that does not depend on theta"),
         (TaylorOfMean(order=0), pf.models.sin(), "positive integer"),
-        (TaylorOfMean(order=2, sampler=pf.theta_samplers.InverseCdf()), pf.models.star(), "use Slice()"),
+        (TaylorOfMean(order=2, sampler=InverseCdf()), pf.models.star(), "use Slice()"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_cure(belief, model, words):
-    with pytest.raises(pf.BeliefError) as caught:
+    with pytest.raises(pf.errors.BeliefError) as caught:
         belief.bind(model)
     assert words in str(caught.value)
 
@@ -203,5 +204,5 @@ def test_a_centre_where_the_model_is_not_smooth_is_refused():
         transition=lambda theta, x, inputs: dist.Normal(jnp.sqrt(jnp.abs(theta["a"])) * x, 1.0),
         observation=lambda theta, x, inputs: dist.Normal(x, 0.5),
     )
-    with pytest.raises(pf.BeliefError, match="Choose a centre"):
+    with pytest.raises(pf.errors.BeliefError, match="Choose a centre"):
         TaylorOfMean(order=3, center=0.0).bind(model)

@@ -172,10 +172,10 @@ def test_a_missing_observation_is_worth_nothing(vector_filter):
     ids=["vector", "length one", "dict", "list"],
 )
 def test_an_observation_of_another_shape_is_refused_with_both_shapes(filter, state, y):
-    with pytest.raises(pf.DataError, match=r"model's"):
+    with pytest.raises(pf.errors.DataError, match=r"model's"):
         filter.step(state, y)
 
 
 def test_a_state_of_another_filter_is_refused(filter, nan_filter):
-    with pytest.raises(pf.DataError, match="another filter; model: 'model' there, 'sin' here"):
+    with pytest.raises(pf.errors.DataError, match="another filter; model: 'model' there, 'sin' here"):
         filter.step(nan_filter.init(jax.random.key(0)), 0.0)

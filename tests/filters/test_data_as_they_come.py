@@ -33,9 +33,9 @@ def counts():
 def test_what_can_only_be_missing_as_a_whole_is_refused_in_part(counts):
     state = counts.init(jax.random.key(0))
     ys = np.array([[3.0, 3, 4], [np.nan] * 3, [np.nan, 5, 5]])
-    with pytest.raises(pf.DataError, match=r"index 2 is missing in part, but a Multinomial.*Set all"):
+    with pytest.raises(pf.errors.DataError, match=r"index 2 is missing in part, but a Multinomial.*Set all"):
         pf.run(counts, state, ys, progress=False)
-    with pytest.raises(pf.DataError, match="the observation is missing in part"):
+    with pytest.raises(pf.errors.DataError, match="the observation is missing in part"):
         counts.step(state, ys[2])
     state, history = pf.run(counts, state, ys[:2], progress=False)
     assert int(state.outcome) == 0 and float(history.info.log_evidence_increment[1]) == pytest.approx(0.0, abs=1e-6)
@@ -140,5 +140,5 @@ class TestOutliers:
             assert bool(jnp.isfinite(kept)) == is_kept
 
     def test_a_policy_without_sense_is_refused(self):
-        with pytest.raises(pf.DataError, match=r"positive distance.*SkipOutliers\(\)"):
+        with pytest.raises(pf.errors.DataError, match=r"positive distance.*SkipOutliers\(\)"):
             pf.SkipOutliers(beyond=0.0)

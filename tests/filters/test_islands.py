@@ -145,5 +145,5 @@ def test_forecasts_are_made_by_weight():
 
 @pytest.mark.parametrize(("number", "text"), [(3, "use 39 particles"), (0, "at least two"), (30, "at least two")])
 def test_numbers_of_islands_that_do_not_work_are_refused(number, text):
-    with pytest.raises(pf.ModelError, match=text):
+    with pytest.raises(pf.errors.ModelError, match=text):
         pf.ParticleFilter(pf.models.sin(), NUM_PARTICLES, pf.beliefs.PointMass(), num_islands=number)

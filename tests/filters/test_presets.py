@@ -1,5 +1,7 @@
 """What the presets choose."""
 
+import logging
+
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
@@ -79,10 +81,11 @@ def test_states_that_jump_are_told_from_others(transition, jumps):
     assert has_jumps(model) == jumps
 
 
-def test_a_model_that_jumps_has_one_island(capsys):
+def test_a_model_that_jumps_has_one_island():
     model = pf.models.cauchy_ar1()
-    assert pf.extended_parameter_filter(model, 400, belief=Chebyshev(9)).num_islands == 1
-    assert "cauchy_ar1: one island" in capsys.readouterr().out
+    filter = pf.extended_parameter_filter(model, 400, belief=Chebyshev(9))
+    assert filter.num_islands == 1
+    assert "one island" in filter.choice
     assert pf.extended_parameter_filter(model, 400, belief=Chebyshev(9), num_islands=2).num_islands == 2
 
 
@@ -137,11 +140,15 @@ def test_several_sensors_are_one_observation():
     assert "AssumedDensity" in chosen.reason
 
 
-def test_a_chosen_filter_says_what_it_is(capsys):
+def test_a_chosen_filter_says_what_it_is(capsys, caplog):
     model = two_parameters(KINDS["linear"][0])
+    caplog.set_level(logging.INFO, logger="paramfilter")
     filter = pf.auto_filter(model, 64)
-    assert "two: node_filter(model, 64) (Kalman; linear and Gaussian given theta: exact)" in capsys.readouterr().out
+    assert filter.choice == "node_filter(model, 64): Kalman; linear and Gaussian given theta: exact"
+    assert f"two: {filter.choice}" in caplog.messages
+    assert repr(filter) == "NodeFilter(two, 64 nodes, Kalman)"
     assert (filter.size, filter.model) == (64, model)
+    assert capsys.readouterr().out == "", "a library does not print"
 
 
 def test_options_of_particles_ask_for_particles():
@@ -155,5 +162,5 @@ def test_options_of_particles_ask_for_particles():
 
 def test_a_broken_model_is_not_a_reason_to_take_another_filter():
     broken = two_parameters(lambda theta, x, inputs: dist.Normal(jnp.log(-theta["b"]), 1.0))
-    with pytest.raises(pf.ModelError, match="initial is not finite"):
+    with pytest.raises(pf.errors.ModelError, match="initial is not finite"):
         pf.auto_filter(broken)

@@ -131,12 +131,12 @@ def test_whole_numbers_are_refused_with_the_cure():
         transition=lambda theta, x, inputs: dist.Poisson(theta["rate"] * (x + 1.0)),
         observation=lambda theta, x, inputs: dist.Normal(x * 1.0, 1.0),
     )
-    with pytest.raises(pf.ProposalError, match=r"whole numbers. Use Bootstrap\(\)"):
+    with pytest.raises(pf.errors.ProposalError, match=r"whole numbers. Use Bootstrap\(\)"):
         Guided().bind(model)
 
 
 def test_looking_ahead_blindly_is_refused():
-    with pytest.raises(pf.ProposalError, match=r"Bootstrap\(\) does not; use Guided\(\)"):
+    with pytest.raises(pf.errors.ProposalError, match=r"Bootstrap\(\) does not; use Guided\(\)"):
         LookAhead(Bootstrap()).bind(pf.models.sin())
 
 

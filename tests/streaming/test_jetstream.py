@@ -101,7 +101,7 @@ def test_a_log_that_has_lost_what_comes_next_is_refused(server, tmp_path):
     assert len(log.read({"short": 2}, 10, 0.1)) == 3
     log._connection.call(log._connection.streams.purge_stream("short"))
     log._subscription = None
-    with pytest.raises(pf.DataError, match="deleted before it was read"):
+    with pytest.raises(pf.errors.DataError, match="deleted before it was read"):
         log.read({"short": 2}, 10, 0.1)
     log.close()
 

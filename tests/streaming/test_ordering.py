@@ -65,5 +65,5 @@ def test_steps_go_up_by_one_and_every_event_ends_or_waits(sequences, reorder, fi
 
 
 def test_rules_are_numbers_of_events():
-    with pytest.raises(pf.DataError, match="0 or more"):
+    with pytest.raises(pf.errors.DataError, match="0 or more"):
         Rules(reorder=-1)

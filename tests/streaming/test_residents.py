@@ -63,9 +63,9 @@ def test_nothing_is_compiled_after_the_warm_up(stepped):
 
 
 def test_there_is_room_for_so_many(stepped):
-    with pytest.raises(pf.DataError, match="room for 100"):
+    with pytest.raises(pf.errors.DataError, match="room for 100"):
         RESIDENTS.start([f"t{number}" for number in range(41)])
-    with pytest.raises(pf.DataError, match="give more room"):
+    with pytest.raises(pf.errors.DataError, match="give more room"):
         FleetResidents(FILTER, room=BLOCK).put(NAMES, [b""] * 60)
 
 
@@ -94,5 +94,5 @@ def test_the_step_of_an_event_that_never_came_is_a_missing_observation(stepped, 
 
 
 def test_a_model_of_several_arrays_is_refused():
-    with pytest.raises(pf.DataError, match="carries one array"):
+    with pytest.raises(pf.errors.DataError, match="carries one array"):
         _shape({"left": YS, "right": YS}, "observation")

@@ -169,13 +169,13 @@ def test_a_configuration_makes_a_worker(tmp_path):
     ],
 )
 def test_a_configuration_that_says_what_it_should_not_is_refused(tmp_path, change, words):
-    with pytest.raises(pf.DataError, match=words):
+    with pytest.raises(pf.errors.DataError, match=words):
         configured(tmp_path, change).make_worker()
 
 
 def test_a_short_token_is_refused(tmp_path):
     (tmp_path / "token").write_text("short\n")
-    with pytest.raises(pf.DataError, match="at least 16"):
+    with pytest.raises(pf.errors.DataError, match="at least 16"):
         Http("0.0.0.0", 80, str(tmp_path / "token")).token()
     (tmp_path / "token").write_bytes(TOKEN + b"\n")
     assert Http("0.0.0.0", 80, str(tmp_path / "token")).token() == TOKEN

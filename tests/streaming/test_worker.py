@@ -176,7 +176,7 @@ def test_too_much_poison_stops_the_worker(tmp_path):
     store = Store(tmp_path, residents.identity)
     worker = Worker(residents, ListLog([b"poison"] * 20 + [line("a", one, 0.0) for one in range(1, 1200)]), store)
     worker.pace = Pace(most_quarantined=0.01)
-    with pytest.raises(pf.DataError, match=r"of \d+ events were quarantined"):
+    with pytest.raises(pf.errors.DataError, match=r"of \d+ events were quarantined"):
         worker.run(lambda: False, until_idle=True)
     worker.close()
 
@@ -253,5 +253,5 @@ def test_a_pipe_is_read_to_its_end(tmp_path):
 
 
 def test_there_must_be_a_directory(tmp_path):
-    with pytest.raises(pf.DataError, match="no directory"):
+    with pytest.raises(pf.errors.DataError, match="no directory"):
         FileLog(tmp_path / "nowhere")

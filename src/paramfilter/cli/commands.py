@@ -131,11 +131,10 @@ def plot(
 def analyse(model: Model, as_json: AsJson = False) -> None:
     """Say how the parameters enter a model, and which belief suits it."""
     from paramfilter.cli.models_by_name import model_named
-    from paramfilter.cli.printing import choices_aside, print_json
+    from paramfilter.cli.printing import print_json
     from paramfilter.separability import analyse as look_at
 
-    with choices_aside():
-        report = look_at(model_named(model).model)
+    report = look_at(model_named(model).model)
     print_json(asdict(report)) if as_json else print(report)
 
 

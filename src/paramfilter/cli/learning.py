@@ -17,7 +17,7 @@ from paramfilter import checkpoint
 from paramfilter.choosing import USUAL_PARTICLES
 from paramfilter.cli.matching import Matching
 from paramfilter.cli.names import PRESET_SUFFIX
-from paramfilter.cli.printing import aside, choices_aside, console, print_json, summary_of, table_of
+from paramfilter.cli.printing import aside, console, print_json, summary_of, table_of
 from paramfilter.cli.rows import STANDARD_INPUT, Row, columns_of_rows, rows_of
 from paramfilter.diagnostics import explain
 from paramfilter.errors import DataError
@@ -26,7 +26,7 @@ from paramfilter.model import StateSpaceModel
 from paramfilter.observations import Observations
 from paramfilter.presets import PRESETS
 from paramfilter.results import save_result, to_datatree
-from paramfilter.running import History, join, record, run
+from paramfilter.running import History, concat_histories, history_row, run
 
 SECONDS_BETWEEN_LINES = 0.2
 
@@ -64,10 +64,12 @@ class Settings:
 
 def make_filter(model: StateSpaceModel, name: str, num_particles: int | None) -> Filter:
     """Make a filter by the name of its preset, such as `auto` or `storvik`."""
-    with choices_aside():
-        if num_particles is None and name not in ("auto", "node"):
-            num_particles = USUAL_PARTICLES
-        return PRESETS[name + PRESET_SUFFIX](model, num_particles)
+    if num_particles is None and name not in ("auto", "node"):
+        num_particles = USUAL_PARTICLES
+    filter = PRESETS[name + PRESET_SUFFIX](model, num_particles)
+    if filter.choice:
+        aside.print(f"{model.name}: {filter.choice}")
+    return filter
 
 
 def learn(model: StateSpaceModel, settings: Settings) -> None:
@@ -114,7 +116,7 @@ def _follow(
         try:
             for row in rows:
                 state, info = filter.step(state, *matching.one(row))
-                latest = record(filter, state, info) if is_kept or settings.as_json else None
+                latest = history_row(filter, state, info) if is_kept or settings.as_json else None
                 if is_kept:
                     kept.append((latest, row))
                 if settings.as_json and latest is not None:
@@ -129,7 +131,7 @@ def _follow(
     if not is_kept:
         return state, None
     histories, seen = zip(*kept, strict=True)
-    return state, (join(*histories), matching.observations(columns_of_rows(seen)))
+    return state, (concat_histories(*histories), matching.observations(columns_of_rows(seen)))
 
 
 def _line(state: Any, latest: History, info: StepInfo) -> dict[str, Any]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -21,13 +19,6 @@ LEVELS = (0.05, 0.5, 0.95)
 
 console = Console(highlight=False)
 aside = Console(stderr=True, highlight=False)
-
-
-@contextmanager
-def choices_aside() -> Iterator[None]:
-    """Let what a filter says about its choices go to standard error: standard output is for results."""
-    with redirect_stdout(sys.stderr):
-        yield
 
 
 def summary_of(posterior: Posterior) -> dict[str, dict[str, float]]:

@@ -104,6 +104,9 @@ class Diagnosis:
         """Whether nothing was found, among what could be judged."""
         return not self.findings
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         counts = f"{len(self.passed)} checks passed, {len(self.findings)} did not:"
         if self.is_well:
@@ -146,7 +149,7 @@ class Record:
 
 
 def diagnose(state: Any, history: History) -> Diagnosis:
-    """Look at a run, print what was found, and return it.
+    """Look at a run and return what was found, as text that can be printed and as lists.
 
     Args:
         state: The state after the run.
@@ -166,9 +169,7 @@ def diagnose(state: Any, history: History) -> Diagnosis:
         error=notes.get("error"),
         info=history.info,
     )
-    diagnosis = examine(record)
-    print(diagnosis)
-    return diagnosis
+    return examine(record)
 
 
 def count_distinct(values: np.ndarray) -> int:

@@ -1,5 +1,6 @@
 """The loop, its state, the posterior, and the named algorithms."""
 
+from paramfilter.filters.advance import History, Summary
 from paramfilter.filters.base import Filter
 from paramfilter.filters.fingerprint import first_difference
 from paramfilter.filters.guard import keep_where
@@ -11,10 +12,12 @@ from paramfilter.filters.state import FilterState, StepInfo
 __all__ = [
     "Filter",
     "FilterState",
+    "History",
     "ParticleFilter",
     "Posterior",
     "SkipOutliers",
     "StepInfo",
+    "Summary",
     "draw_joint",
     "first_difference",
     "keep_where",

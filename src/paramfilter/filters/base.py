@@ -7,6 +7,7 @@ reads what is known of theta.
 from __future__ import annotations
 
 import functools
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,10 +41,17 @@ class Filter(ABC):
     """A model, and how to learn its parameters while filtering."""
 
     model: StateSpaceModel
+    choice: str = field(default="", init=False, repr=False)
+    """Which filter a preset has chosen for the model, and why."""
     _compiled: dict[Callable, Callable] = field(default_factory=dict, init=False, repr=False)
 
     state_kind: ClassVar[type]
     """The class of its states."""
+
+    def note_choice(self, choice: str) -> None:
+        """Note why this filter was made, here and in the log."""
+        object.__setattr__(self, "choice", choice)
+        logging.getLogger("paramfilter").info("%s: %s", self.model.name, choice)
 
     @cached_property
     @abstractmethod

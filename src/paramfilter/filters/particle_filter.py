@@ -85,6 +85,10 @@ class ParticleFilter(Filter):
         with waiting("inspecting the model"):
             _ = (self.shapes, self.bound_belief, self.bound_proposal, self.fingerprint)
 
+    def __repr__(self) -> str:
+        parts = f"{self.num_particles} particles, {self.belief}, {self.proposal}"
+        return f"ParticleFilter({self.model.name}, {parts})"
+
     @property
     def size(self) -> int:
         """The number of particles."""

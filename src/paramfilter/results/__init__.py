@@ -5,9 +5,12 @@ from paramfilter.results.keeping import open_result, save_result
 from paramfilter.results.record import record_of
 from paramfilter.results.tables import to_pandas, to_parquet, to_polars
 from paramfilter.results.tree import to_datatree
+from paramfilter.running import concat_histories, history_row
 
 __all__ = [
     "band",
+    "concat_histories",
+    "history_row",
     "open_result",
     "record_of",
     "save_result",

@@ -6,7 +6,8 @@ is the pool of all devices, each with the same share (see `filters.islands`).
 
 >>> import jax, numpyro.distributions as dist, paramfilter as pf
 >>> model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5))
->>> large = pf.LargeFilter(pf.storvik_filter(model, 64), jax.make_mesh((jax.device_count(),), ("device",)))
+>>> from paramfilter.sharded import ShardedFilter
+>>> large = ShardedFilter(pf.storvik_filter(model, 64), jax.make_mesh((jax.device_count(),), ("device",)))
 >>> state = large.init(jax.random.key(0))
 >>> state, info = large.step(state, 0.3)
 >>> int(state.time)
@@ -37,7 +38,7 @@ from paramfilter.types import Inputs, KeyArray, Observation
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class LargeState:
+class ShardedState:
     """The states of all devices, and the evidence of them together.
 
     Attributes:
@@ -59,7 +60,7 @@ class LargeState:
         return self.running_log_evidence.value
 
 
-class LargeFilter:
+class ShardedFilter:
     """A filter over the devices of a mesh.
 
     Args:
@@ -94,7 +95,7 @@ class LargeFilter:
         """On all devices together."""
         return self.filter.num_particles * self.mesh.size
 
-    def init(self, key: KeyArray, inputs: Inputs = None) -> LargeState:
+    def init(self, key: KeyArray, inputs: Inputs = None) -> ShardedState:
         """Draw particles on each device; no data are seen."""
         data = np.asarray(jax.vmap(lambda place: jax.random.key_data(jax.random.fold_in(key, place)))(
             jnp.arange(self.mesh.size)
@@ -103,9 +104,9 @@ class LargeFilter:
         keys = jax.make_array_from_callback(data.shape, own, lambda place: data[place])
         keys = jax.random.wrap_key_data(keys, impl=jax.random.key_impl(key))
         devices = self._begin(keys, as_inputs(inputs))
-        return LargeState(devices, CompensatedSum.start(jnp.zeros((), devices.log_weights.dtype)))
+        return ShardedState(devices, CompensatedSum.start(jnp.zeros((), devices.log_weights.dtype)))
 
-    def step(self, state: LargeState, y: Observation, inputs: Inputs = None) -> tuple[LargeState, StepInfo]:
+    def step(self, state: ShardedState, y: Observation, inputs: Inputs = None) -> tuple[ShardedState, StepInfo]:
         """Take in one observation. `state` cannot be used again.
 
         Args:
@@ -116,13 +117,13 @@ class LargeFilter:
         devices, info = self._step(state.devices, self.filter.as_observation(y), as_inputs(inputs))
         # As in a filter: a step that failed everywhere is flagged, and does not count.
         gained = jnp.where(jnp.isfinite(info.log_evidence_increment), info.log_evidence_increment, 0.0)
-        return LargeState(devices, state.running_log_evidence.add(gained)), info
+        return ShardedState(devices, state.running_log_evidence.add(gained)), info
 
-    def mean(self, state: LargeState) -> dict[str, Array]:
+    def mean(self, state: ShardedState) -> dict[str, Array]:
         """Return the posterior means, by name."""
         return self._moments(state.devices).mean
 
-    def sd(self, state: LargeState) -> dict[str, Array]:
+    def sd(self, state: ShardedState) -> dict[str, Array]:
         """Return the posterior standard deviations."""
         return jax.tree.map(jnp.sqrt, self._moments(state.devices).variance)
 

@@ -7,13 +7,13 @@ import pytest
 
 import paramfilter as pf
 from paramfilter.filters.islands import IslandMoments
-from paramfilter.large import _pooled_info
+from paramfilter.sharded import ShardedFilter, _pooled_info
 
 
 def info(ess, log_evidence, outcome):
     """What three devices say, each value on a leading axis."""
     same = jnp.ones(3)
-    return pf.StepInfo(
+    return pf.filters.StepInfo(
         ess=jnp.array(ess),
         log_evidence_increment=jnp.array(log_evidence),
         outcome=jnp.array(outcome, jnp.int32),
@@ -40,14 +40,14 @@ def test_what_devices_say_is_pooled():
 
 def test_a_mesh_has_one_axis():
     filter = pf.sir_filter(pf.models.linear_gaussian(), 8)
-    with pytest.raises(pf.DataError, match="mesh of one axis"):
-        pf.LargeFilter(filter, jax.make_mesh((1, 1), ("rows", "columns")))
+    with pytest.raises(pf.errors.DataError, match="mesh of one axis"):
+        ShardedFilter(filter, jax.make_mesh((1, 1), ("rows", "columns")))
 
 
 @pytest.mark.slow
 def test_a_step_that_fails_on_all_devices_does_not_count():
     model = pf.models.linear_gaussian()
-    large = pf.LargeFilter(pf.sir_filter(model, 8), jax.make_mesh((1,), ("device",)))
+    large = ShardedFilter(pf.sir_filter(model, 8), jax.make_mesh((1,), ("device",)))
     state, _ = large.step(large.init(jax.random.key(0)), 0.3)
     before = float(state.log_evidence)
     state, info = large.step(state, 1e30)
