@@ -41,6 +41,7 @@ from paramfilter.beliefs import (
 from paramfilter.choosing import choose_belief
 from paramfilter.errors import BeliefError
 from paramfilter.filters import FilterState, StepInfo
+from paramfilter.inspect.dependence import ThetaFactors
 from paramfilter.models import (
     cauchy_ar1,
     multispecies,
@@ -51,7 +52,6 @@ from paramfilter.models import (
     theta_logistic,
 )
 from paramfilter.proposals import Bootstrap
-from paramfilter.separability.dependence import ThetaFactors
 
 NUM_DATA_SETS = 20
 NUM_PARTICLES = 1000

@@ -21,9 +21,9 @@ import numpy as np
 
 import paramfilter as pf
 from paramfilter.beliefs import BoundBelief
+from paramfilter.inspect.dependence import ThetaFactors
 from paramfilter.model import Datum
 from paramfilter.resampling import Systematic
-from paramfilter.separability.dependence import ThetaFactors
 
 NUM_DRAWS = 256
 """How many draws show a belief where it is: a filter has its particles for that."""

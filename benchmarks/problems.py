@@ -31,17 +31,18 @@ from jaxtyping import Array, Float
 
 import paramfilter as pf
 from benchmarks import recorded
+from benchmarks.models import epidemic, multispecies, rainfall_runoff, smooth_transition, theta_logistic
+from benchmarks.models.epidemic import TRUTH as EPIDEMIC_TRUTH
+from benchmarks.models.epidemic import inputs as seasons
+from benchmarks.models.multispecies import TRUTH as MULTISPECIES_TRUTH
+from benchmarks.models.rainfall_runoff import TRUTH as RAINFALL_RUNOFF_TRUTH
+from benchmarks.models.rainfall_runoff import inputs as weather
+from benchmarks.models.smooth_transition import TRUTH as SMOOTH_TRANSITION_TRUTH
 from paramfilter import models
 from paramfilter.models.cauchy_ar1 import TRUTH as CAUCHY_AR1_TRUTH
-from paramfilter.models.epidemic import TRUTH as EPIDEMIC_TRUTH
-from paramfilter.models.epidemic import inputs as seasons
 from paramfilter.models.linear_gaussian import TRUTH as LINEAR_GAUSSIAN_TRUTH
-from paramfilter.models.multispecies import TRUTH as MULTISPECIES_TRUTH
-from paramfilter.models.rainfall_runoff import TRUTH as RAINFALL_RUNOFF_TRUTH
-from paramfilter.models.rainfall_runoff import inputs as weather
 from paramfilter.models.regime_switching import TRUTH as REGIME_SWITCHING_TRUTH
 from paramfilter.models.sin import TRUTH as SIN_TRUTH
-from paramfilter.models.smooth_transition import TRUTH as SMOOTH_TRANSITION_TRUTH
 from paramfilter.models.star import TRUTH as STAR_TRUTH
 from paramfilter.models.stochastic_volatility import TRUTH as STOCHASTIC_VOLATILITY_TRUTH
 from paramfilter.models.tracking import TRUTH as TRACKING_TRUTH
@@ -98,7 +99,7 @@ def nutria() -> pf.StateSpaceModel:
         "K": dist.LogNormal(np.log(3.0), 0.5),
         "sigma": dist.LogNormal(np.log(0.1), 0.5),
     }
-    return models.theta_logistic(observation_sd=0.05, prior=prior, initial=dist.Normal(-0.5, 0.5))
+    return theta_logistic(observation_sd=0.05, prior=prior, initial=dist.Normal(-0.5, 0.5))
 
 
 def table(*problems: Problem) -> dict[str, Problem]:
@@ -110,8 +111,8 @@ PROBLEMS = table(
     Problem("cauchy_ar1", models.cauchy_ar1, CAUCHY_AR1_TRUTH, 1000),
     Problem("star", models.star, STAR_TRUTH, 1000),
     Problem("stochastic_volatility", models.stochastic_volatility, STOCHASTIC_VOLATILITY_TRUTH, 500),
-    Problem("smooth_transition", models.smooth_transition, SMOOTH_TRANSITION_TRUTH, 500),
-    Problem("multispecies", models.multispecies, MULTISPECIES_TRUTH, 300),
+    Problem("smooth_transition", smooth_transition, SMOOTH_TRANSITION_TRUTH, 500),
+    Problem("multispecies", multispecies, MULTISPECIES_TRUTH, 300),
 )
 
 CONTEST = table(
@@ -124,10 +125,10 @@ CONTEST = table(
     Problem("nutria", nutria, {}, 120, recorded=recorded.nutria),
     Problem("tracking", models.tracking, TRACKING_TRUTH, 500),
     Problem("regime_switching", models.regime_switching, REGIME_SWITCHING_TRUTH, 500),
-    Problem("epidemic", models.epidemic, EPIDEMIC_TRUTH, 300, seasons, ((11, 14), (50, 52), (130, 142), (225, 227))),
+    Problem("epidemic", epidemic, EPIDEMIC_TRUTH, 300, seasons, ((11, 14), (50, 52), (130, 142), (225, 227))),
     Problem(
         "rainfall_runoff",
-        models.rainfall_runoff,
+        rainfall_runoff,
         RAINFALL_RUNOFF_TRUTH,
         365,
         weather,

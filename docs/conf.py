@@ -61,7 +61,7 @@ autosummary_context = {
         "paramfilter.proposals",
         "paramfilter.references",
         "paramfilter.resampling",
-        "paramfilter.theta_samplers",
+        "paramfilter.beliefs.samplers",
         "paramfilter_streams",
         "paramfilter_streams.backfilling",
         "paramfilter_streams.serving",

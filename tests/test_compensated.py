@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paramfilter.compensated import CompensatedSum
+from paramfilter.numerics.compensated import CompensatedSum
 
 NUM_TERMS = 10_000_000
 

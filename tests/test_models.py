@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import paramfilter as pf
-from paramfilter.probe import probe
+from paramfilter.inspect.probe import probe
 
 NUM_STEPS = 500
 ROUNDING = 1e-5
@@ -19,21 +19,18 @@ ROUNDING = 1e-5
 FORMULA_TOLERANCE = 1e-4
 """Relative, where logarithms of small shares are divided by a small noise in float32."""
 
+OF_THE_CONTEST = ("theta_logistic", "smooth_transition", "multispecies", "epidemic", "rainfall_runoff")
 NAMES = (
     "sin",
     "cauchy_ar1",
     "star",
     "stochastic_volatility",
-    "theta_logistic",
-    "smooth_transition",
-    "multispecies",
     "tracking",
     "regime_switching",
-    "epidemic",
-    "rainfall_runoff",
 )
 MODULES = {name: importlib.import_module(f"paramfilter.models.{name}") for name in NAMES}
-MODELS = {name: getattr(pf.models, name)() for name in NAMES}
+MODULES |= {name: importlib.import_module(f"benchmarks.models.{name}") for name in OF_THE_CONTEST}
+MODELS = {name: getattr(module, name)() for name, module in MODULES.items()}
 TRUTHS = {name: module.TRUTH for name, module in MODULES.items()}
 INPUTS = {name: module.inputs(NUM_STEPS) for name, module in MODULES.items() if hasattr(module, "inputs")}
 NUM_PRIOR_DRAWS = 20

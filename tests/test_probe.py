@@ -5,7 +5,7 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.probe import probe
+from paramfilter.inspect.probe import probe
 
 PRIOR = {"a": dist.Normal(0.0, 1.0)}
 

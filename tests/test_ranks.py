@@ -7,7 +7,7 @@ import pytest
 
 from paramfilter.diagnostics.diagnosis import NUM_BINS, NUM_RANKS, SURPRISE_LIMIT
 from paramfilter.filters.health import predictive_rank
-from paramfilter.ranks import chance_of_ranks, count_ranks
+from paramfilter.numerics.ranks import chance_of_ranks, count_ranks
 
 NUM_HISTORIES = 100
 

@@ -7,8 +7,8 @@ import pytest
 import paramfilter as pf
 from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation
 from paramfilter.choosing import choose_belief
-from paramfilter.separability import analyse
-from paramfilter.separability.cross import cross_of_prior
+from paramfilter.inspect import analyse
+from paramfilter.inspect.cross import cross_of_prior
 
 
 def test_the_blocks_of_a_model_are_found():

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import pytest
 from jaxtyping import TypeCheckError
 
-from paramfilter.compensated import CompensatedSum
-from paramfilter.weights import effective_sample_size
+from paramfilter.numerics.compensated import CompensatedSum
+from paramfilter.numerics.weights import effective_sample_size
 
 
 def test_a_wrong_number_of_axes_is_refused():

@@ -8,8 +8,8 @@ import pytest
 
 import paramfilter as pf
 from paramfilter.beliefs import MomentMatched
+from paramfilter.inspect.linear_structure import linear_structure
 from paramfilter.proposals import LookAhead
-from paramfilter.separability.linear_structure import linear_structure
 from paramfilter.warm_start import model_from_draws
 
 NUM_DRAWS = 4000

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paramfilter.weights import (
+from paramfilter.numerics.weights import (
     choose_by_weight,
     effective_sample_size,
     mixture_mean_and_variance,

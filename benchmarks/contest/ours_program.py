@@ -19,7 +19,7 @@ from papers.epf2013.series import PAPER_LOOP, printed_cauchy, printed_sin, print
 import paramfilter as pf
 from benchmarks.contest.rivals.task import Algorithm, Posterior, Task, each_table, serve
 from benchmarks.problems import CONTEST
-from paramfilter.separability.cross import FEW_PARAMETERS
+from paramfilter.inspect.cross import FEW_PARAMETERS
 
 PAPER_BELIEFS = {"sin": printed_sin(), "cauchy_ar1": printed_cauchy(), "star": printed_star()}
 

@@ -16,8 +16,8 @@ from jaxtyping import Array, Float
 from scipy.special import logsumexp
 
 from paramfilter.beliefs import Belief
+from paramfilter.inspect.dependence import ThetaFactors
 from paramfilter.model import Datum, StateSpaceModel, simulate
-from paramfilter.separability.dependence import ThetaFactors
 from paramfilter.types import Theta
 
 POINTS_AT_ONCE = 64

@@ -24,12 +24,12 @@ from jaxtyping import Array, Float
 
 from paramfilter.beliefs import Belief, BoundBelief, TaylorOfLogDensity, TaylorOfMean
 from paramfilter.beliefs.log_polynomial import LogPolynomial
+from paramfilter.beliefs.samplers import RandomWalk
+from paramfilter.inspect.dependence import ThetaFactors
 from paramfilter.model import StateSpaceModel
 from paramfilter.models import cauchy_ar1, star
 from paramfilter.proposals import Bootstrap
 from paramfilter.resampling import Multinomial
-from paramfilter.separability.dependence import ThetaFactors
-from paramfilter.theta_samplers import RandomWalk
 
 PAPER_LOOP: dict[str, Any] = {"proposal": Bootstrap(), "resampling": Multinomial(), "num_islands": 1}
 """Algorithms 1 to 3: move by the model, resample at every step, one population."""

@@ -25,9 +25,9 @@ from tqdm import tqdm
 from paramfilter.arguments import kind_of, require_key, require_kind
 from paramfilter.errors import DataError
 from paramfilter.filters import Filter
+from paramfilter.inspect.probe import probe
 from paramfilter.model import simulate
-from paramfilter.probe import probe
-from paramfilter.ranks import chance_of_ranks
+from paramfilter.numerics.ranks import chance_of_ranks
 from paramfilter.types import Inputs, KeyArray
 
 NUM_DRAWS = 199

@@ -8,10 +8,12 @@ import jax.numpy as jnp
 
 from paramfilter.beliefs import Belief, Chebyshev, Conjugate, CrossInterpolation
 from paramfilter.errors import ProposalError
+from paramfilter.inspect.analyse import advice_for
+from paramfilter.inspect.cross import FEW_PARAMETERS, cross_of_prior
+from paramfilter.inspect.probe import probe
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes import AssumedDensity, Particles, choose_inner, usual_nodes
 from paramfilter.nodes.choosing import MOST_PARAMETERS
-from paramfilter.probe import probe
 from paramfilter.proposals import (
     Bootstrap,
     GaussianProduct,
@@ -20,8 +22,6 @@ from paramfilter.proposals import (
     Proposal,
     has_jumps,
 )
-from paramfilter.separability.analyse import advice_for
-from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior
 
 USUAL_PARTICLES = 500
 """Of filters whose particles hold beliefs about theta."""

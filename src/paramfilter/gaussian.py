@@ -17,7 +17,7 @@ from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Bool, Float, PyTree
 
 from paramfilter import distributions
-from paramfilter.small_matrices import cholesky, solve_lower
+from paramfilter.numerics.small_matrices import cholesky, solve_lower
 
 
 @jax.tree_util.register_dataclass

@@ -28,11 +28,11 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, Key
 
 from paramfilter.beliefs import Moments
-from paramfilter.compensated import CompensatedSum
 from paramfilter.errors import DataError
 from paramfilter.filters import FilterState, ParticleFilter, StepInfo, mixture_moments, pooled
 from paramfilter.filters.islands import IslandMoments, disagreement, island_moments
 from paramfilter.model import as_inputs
+from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.types import Inputs, KeyArray, Observation
 
 

@@ -31,10 +31,10 @@ from jaxtyping import Array
 
 from paramfilter.arguments import require_kind
 from paramfilter.errors import DataError
+from paramfilter.inspect.probe import probe
 from paramfilter.joint_prior import JointPrior, marginal
 from paramfilter.model import StateSpaceModel
 from paramfilter.parameters import Parameters
-from paramfilter.probe import probe
 
 DRAWS_PER_PARAMETER = 20
 """Fewer make a covariance that is mostly noise."""

@@ -9,7 +9,7 @@ from benchmarks import gibbs
 
 import paramfilter as pf
 from paramfilter.beliefs import CrossInterpolation
-from paramfilter.separability.cross import cross_of_prior
+from paramfilter.inspect.cross import cross_of_prior
 
 AUTOREGRESSION = pf.models.linear_gaussian(q=dist.LogNormal(0.0, 0.5))  # decomposed once: models compare by identity
 

@@ -8,8 +8,8 @@ import pytest
 
 import paramfilter as pf
 from paramfilter.beliefs import Conjugate, TaylorOfLogDensity, TaylorOfMean
+from paramfilter.beliefs.samplers import InverseCdf
 from paramfilter.model import Datum
-from paramfilter.theta_samplers import InverseCdf
 
 
 def statistic_after(belief, xs, ys):

@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.compensated import CompensatedSum
+from paramfilter.numerics.compensated import CompensatedSum
 
 PRIOR = dist.InverseGamma(4.0, 3.0)
 WEIGHTS = np.array([0.1, 0.2, 0.3, 0.4])

@@ -10,9 +10,9 @@ import pytest
 import paramfilter as pf
 from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation
 from paramfilter.choosing import choose_algorithm, choose_belief
+from paramfilter.inspect.analyse import analyse
 from paramfilter.presets import PRESETS
 from paramfilter.proposals import has_jumps
-from paramfilter.separability.analyse import analyse
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name != "node_filter"])

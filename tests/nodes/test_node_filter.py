@@ -261,8 +261,18 @@ def test_the_error_of_an_inner_filter_is_told():
 
 @pytest.mark.slow
 def test_few_nodes_for_many_parameters_are_no_numbers_out_of_nowhere():
-    model = pf.models.multispecies()
-    ys = np.array(pf.simulate(jax.random.key(0), model, model.parameters.constrain(jnp.zeros(10)), 12)[1])
+    names = [f"a_{number}" for number in range(10)]
+    model = pf.StateSpaceModel(
+        prior={name: dist.Normal(0.0, 1.0) for name in names},
+        initial=lambda theta, inputs: dist.Normal(jnp.zeros(3), 1.0).to_event(1),
+        transition=lambda theta, x, inputs: dist.Normal(
+            0.3 * x + jnp.stack([theta["a_0"], theta["a_1"], theta["a_2"]]), 0.3
+        ).to_event(1),
+        observation=lambda theta, x, inputs: dist.Normal(
+            jnp.stack([x[0] + theta["a_3"], x[1] * theta["a_4"], x[2], *(theta[name] for name in names[5:])]), 0.1
+        ).to_event(1),
+    )
+    ys = np.array(pf.simulate(jax.random.key(0), model, {name: 0.5 for name in names}, 12)[1])
     filter = pf.node_filter(model, 16, num_kept=16)
     state, _ = pf.run(filter, filter.init(jax.random.key(0)), ys)
     assert pf.Outcome.NODES_TOO_FEW in pf.Outcome(int(state.outcome))

@@ -7,8 +7,8 @@ import pytest
 from jaxtyping import TypeCheckError
 
 from paramfilter.errors import ParamfilterError
+from paramfilter.numerics.weights import effective_sample_size, normalise
 from paramfilter.resampling import Multinomial, Systematic, WhenEssBelow
-from paramfilter.weights import effective_sample_size, normalise
 
 INF = float("inf")
 HALF = WhenEssBelow(0.5, Systematic())

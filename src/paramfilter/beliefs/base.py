@@ -22,12 +22,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from paramfilter.inspect.dependence import ThetaFactors
 from paramfilter.model import Datum, StateSpaceModel
+from paramfilter.numerics.weights import weighted_mean_and_variance
 from paramfilter.outcome import Outcome
 from paramfilter.parameters import Parameters
-from paramfilter.separability.dependence import ThetaFactors
 from paramfilter.types import Inputs, KeyArray, State
-from paramfilter.weights import weighted_mean_and_variance
 
 Statistic = PyTree
 Shared = PyTree

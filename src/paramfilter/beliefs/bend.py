@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from paramfilter.beliefs.spread import Spread
-from paramfilter.small_matrices import cholesky, inverse_of_lower
+from paramfilter.numerics.small_matrices import cholesky, inverse_of_lower
 
 
 @jax.tree_util.register_dataclass

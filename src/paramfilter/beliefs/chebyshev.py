@@ -38,19 +38,19 @@ from jaxtyping import Array, Bool, Float, PyTree
 from paramfilter.beliefs.accuracy import error_over_bulk
 from paramfilter.beliefs.base import Belief, BoundBelief, Draw, LikelihoodBelief, Moments, scaled
 from paramfilter.beliefs.coordinates import coordinates_for
+from paramfilter.beliefs.samplers import tabulate_values
 from paramfilter.beliefs.window import DEPTH, Window, plain_window, wanted_window
 from paramfilter.beliefs.window_points import WindowPoints
 from paramfilter.errors import BeliefError
+from paramfilter.inspect.dependence import ThetaFactors
 from paramfilter.model import Datum, StateSpaceModel
+from paramfilter.numerics.sparse import few_at_a_time
 from paramfilter.outcome import Outcome
 from paramfilter.parameters import Parameters
 from paramfilter.polynomials import (
     along_axes,
     interpolation_row,
 )
-from paramfilter.rarely import few_at_a_time
-from paramfilter.separability.dependence import ThetaFactors
-from paramfilter.theta_samplers import tabulate_values
 from paramfilter.tracing import evaluate
 
 DEFAULT_NODES = {1: 33, 2: 8}

@@ -35,8 +35,8 @@ from paramfilter.beliefs.conjugate_blocks import (
     KnownVariance,
     VarianceOnly,
 )
+from paramfilter.inspect.linear_structure import Block, LinearStructure, linear_structure
 from paramfilter.model import StateSpaceModel
-from paramfilter.separability.linear_structure import Block, LinearStructure, linear_structure
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,9 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
-from paramfilter.compensated import CompensatedSum
-from paramfilter.small_matrices import cholesky, inverse_of_lower, solve_lower, solve_upper
-from paramfilter.theta_samplers import CdfTable, InverseCdf
+from paramfilter.beliefs.samplers import CdfTable, InverseCdf
+from paramfilter.numerics.compensated import CompensatedSum
+from paramfilter.numerics.small_matrices import cholesky, inverse_of_lower, solve_lower, solve_upper
 from paramfilter.types import KeyArray
 
 HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)

@@ -42,10 +42,10 @@ from paramfilter.beliefs.bend import Bend
 from paramfilter.beliefs.mixing import MomentPoints, project_mixture
 from paramfilter.beliefs.quadratic_fit import QuadraticFit
 from paramfilter.beliefs.reservoir import keep_some
+from paramfilter.beliefs.samplers import Chain, Independence, RandomWalk, Region, ThetaSampler
 from paramfilter.beliefs.spread import MIN_SPREAD, Spread, quasi_random_normals, spread_of
 from paramfilter.errors import BeliefError
-from paramfilter.model import Datum, StateSpaceModel
-from paramfilter.separability.cross import (
+from paramfilter.inspect.cross import (
     IMPOSSIBLE,
     WIDER_COUNTS,
     CrossTable,
@@ -54,8 +54,8 @@ from paramfilter.separability.cross import (
     cross_of_prior,
     log_densities,
 )
-from paramfilter.separability.dependence import ThetaFactors
-from paramfilter.theta_samplers import Chain, Independence, RandomWalk, Region, ThetaSampler
+from paramfilter.inspect.dependence import ThetaFactors
+from paramfilter.model import Datum, StateSpaceModel
 
 NUM_CANDIDATES = 256
 """Points among which new pivots are chosen."""

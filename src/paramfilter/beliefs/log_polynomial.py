@@ -26,12 +26,12 @@ from jaxtyping import Array, Bool, Float
 from paramfilter.beliefs.accuracy import CheckPoints, error_over_bulk, star_points
 from paramfilter.beliefs.base import BoundBelief, Draw, Moments, scaled
 from paramfilter.beliefs.coordinates import Coordinates
+from paramfilter.beliefs.samplers import InverseCdf, Region, ThetaSampler
 from paramfilter.beliefs.spread import MIN_SPREAD, Spread, quasi_random_normals, spread_of
-from paramfilter.compensated import CompensatedSum
 from paramfilter.model import Datum, StateSpaceModel
+from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.outcome import Outcome
 from paramfilter.polynomials import MonomialBasis
-from paramfilter.theta_samplers import InverseCdf, Region, ThetaSampler
 from paramfilter.types import Inputs, State
 
 TAIL_RADIUS = 1e5

@@ -32,8 +32,8 @@ from jaxtyping import Array, Float
 from paramfilter.beliefs.bend import Bend
 from paramfilter.beliefs.quadratic_fit import QuadraticFit
 from paramfilter.beliefs.spread import Spread, quasi_random_normals
-from paramfilter.small_matrices import cholesky, inverse_of_lower
-from paramfilter.weights import effective_sample_size
+from paramfilter.numerics.small_matrices import cholesky, inverse_of_lower
+from paramfilter.numerics.weights import effective_sample_size
 
 SHAPE_POWER = 3.0
 

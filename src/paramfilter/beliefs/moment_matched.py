@@ -51,11 +51,11 @@ from paramfilter.beliefs.accuracy import REACH, error_over_bulk
 from paramfilter.beliefs.base import Belief, BoundBelief, Draw, LikelihoodBelief, Moments, no_outcome
 from paramfilter.errors import BeliefError
 from paramfilter.gaussian import gaussian_of
+from paramfilter.inspect.dependence import ThetaFactors
 from paramfilter.model import StateSpaceModel
+from paramfilter.numerics.small_matrices import cholesky, inverse_of_lower, solve_lower
+from paramfilter.numerics.weights import weighted_mean_and_variance
 from paramfilter.parameters import Parameters
-from paramfilter.separability.dependence import ThetaFactors
-from paramfilter.small_matrices import cholesky, inverse_of_lower, solve_lower
-from paramfilter.weights import weighted_mean_and_variance
 
 FEWEST_POINTS = 3
 """Nodes a coordinate below which a variance cannot be matched: two are exact for degree 3 only."""

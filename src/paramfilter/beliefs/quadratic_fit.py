@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float
 
 from paramfilter.beliefs.bend import Bend
 from paramfilter.beliefs.spread import Spread, quasi_random_normals
-from paramfilter.small_matrices import inverse_of_lower
+from paramfilter.numerics.small_matrices import inverse_of_lower
 
 POINTS_PER_COEFFICIENT = 3
 

@@ -14,11 +14,11 @@ from jaxtyping import Array, Float
 from paramfilter.beliefs.base import Belief, BoundBelief
 from paramfilter.beliefs.coordinates import Coordinates, coordinates_for
 from paramfilter.beliefs.log_polynomial import LogPolynomial
+from paramfilter.beliefs.samplers import InverseCdf, Slice, ThetaSampler
 from paramfilter.errors import BeliefError
+from paramfilter.inspect.dependence import ThetaFactors, probe_data
 from paramfilter.model import Datum, StateSpaceModel
 from paramfilter.polynomials import MonomialBasis
-from paramfilter.separability.dependence import ThetaFactors, probe_data
-from paramfilter.theta_samplers import InverseCdf, Slice, ThetaSampler
 from paramfilter.types import Inputs, State
 
 

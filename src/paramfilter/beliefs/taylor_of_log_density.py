@@ -16,8 +16,8 @@ import jax.numpy as jnp
 
 from paramfilter.beliefs.coordinates import Coordinates
 from paramfilter.beliefs.taylor_belief import Expansion, TaylorBelief
+from paramfilter.inspect.dependence import ThetaFactors
 from paramfilter.polynomials import MonomialBasis, taylor_coefficients
-from paramfilter.separability.dependence import ThetaFactors
 
 
 @dataclass(frozen=True)

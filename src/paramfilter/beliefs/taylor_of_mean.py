@@ -29,9 +29,9 @@ from paramfilter.beliefs.coordinates import Coordinates
 from paramfilter.beliefs.taylor_belief import Expansion, TaylorBelief
 from paramfilter.errors import BeliefError
 from paramfilter.gaussian import Gaussian, gaussian_of
+from paramfilter.inspect.dependence import ThetaFactors, probe_data
 from paramfilter.model import StateSpaceModel
 from paramfilter.polynomials import MonomialBasis, multiply, taylor_coefficients
-from paramfilter.separability.dependence import ThetaFactors, probe_data
 from paramfilter.types import Theta
 
 

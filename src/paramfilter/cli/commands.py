@@ -132,7 +132,7 @@ def analyse(model: Model, as_json: AsJson = False) -> None:
     """Say how the parameters enter a model, and which belief suits it."""
     from paramfilter.cli.models_by_name import model_named
     from paramfilter.cli.printing import print_json
-    from paramfilter.separability import analyse as look_at
+    from paramfilter.inspect import analyse as look_at
 
     report = look_at(model_named(model).model)
     print_json(asdict(report)) if as_json else print(report)

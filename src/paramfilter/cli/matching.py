@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from paramfilter.errors import DataError
+from paramfilter.inspect.probe import probe
 from paramfilter.model import StateSpaceModel
 from paramfilter.observations import Observations, observations_from
-from paramfilter.probe import probe
 from paramfilter.results.tree import named
 
 

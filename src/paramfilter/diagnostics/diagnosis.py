@@ -20,7 +20,7 @@ from paramfilter.diagnostics import codes
 from paramfilter.diagnostics.codes import Code
 from paramfilter.filters import StepInfo
 from paramfilter.filters.health import NUM_FORECASTS
-from paramfilter.ranks import chance_of_ranks, count_ranks
+from paramfilter.numerics.ranks import chance_of_ranks, count_ranks
 from paramfilter.running import History
 
 LONG_AGO = 0.25

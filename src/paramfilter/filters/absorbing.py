@@ -14,7 +14,7 @@ from paramfilter.filters.backward import few_survive, is_time_to_mix, other_ance
 from paramfilter.filters.proposing import Parents, ThetaDraws
 from paramfilter.gaussian import known_gaussian
 from paramfilter.model import Datum
-from paramfilter.rarely import rarely
+from paramfilter.numerics.sparse import rarely
 from paramfilter.types import Inputs, KeyArray, Observation
 
 if TYPE_CHECKING:

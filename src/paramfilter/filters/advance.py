@@ -17,8 +17,8 @@ from jaxtyping import Array, Int, PyTree
 from paramfilter.filters.loop import next_state
 from paramfilter.filters.posterior import mixture_moments
 from paramfilter.filters.state import FilterState, StepInfo
+from paramfilter.numerics.weights import mixture_mean_and_variance
 from paramfilter.types import Inputs, Observation
-from paramfilter.weights import mixture_mean_and_variance
 
 if TYPE_CHECKING:
     from paramfilter.filters.base import Filter

@@ -23,9 +23,9 @@ from paramfilter.beliefs import Moments
 from paramfilter.errors import DataError
 from paramfilter.filters.fingerprint import first_difference
 from paramfilter.filters.incoming import as_floats, shape_advice
+from paramfilter.inspect.probe import ModelShapes, probe
 from paramfilter.laws import describe
 from paramfilter.model import StateSpaceModel
-from paramfilter.probe import ModelShapes, probe
 from paramfilter.tracing import is_traced
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.waiting import announced

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from paramfilter.beliefs import BoundBelief
+from paramfilter.inspect.dependence import probe_data
 from paramfilter.model import StateSpaceModel
-from paramfilter.separability.dependence import probe_data
 
 NUM_PROBES = 4
 

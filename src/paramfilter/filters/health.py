@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from paramfilter.model import StateSpaceModel
+from paramfilter.numerics.weights import choose_by_weight
 from paramfilter.types import Inputs, KeyArray, Observation
-from paramfilter.weights import choose_by_weight
 
 NUM_FORECASTS = 100
 """Particles that foretell the observation before they see it."""

@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
+from paramfilter.numerics.weights import effective_sample_size, normalise, weighted_mean_and_variance
 from paramfilter.resampling import Resampled, Resampling
 from paramfilter.types import KeyArray
-from paramfilter.weights import effective_sample_size, normalise, weighted_mean_and_variance
 
 
 def split(num_islands: int, values: Float[Array, "particle ..."]) -> Float[Array, "island member ..."]:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
-from paramfilter.compensated import CompensatedSum
 from paramfilter.filters.absorbing import absorb
 from paramfilter.filters.guard import flags_of, guarded, keep_where, rolled_back, usable
 from paramfilter.filters.health import Lineage, forecast, predictive_rank
@@ -31,9 +30,10 @@ from paramfilter.filters.posterior import approximation_error
 from paramfilter.filters.proposing import parents_of, particles_of, propose
 from paramfilter.filters.state import FilterState, StepInfo
 from paramfilter.model import Datum, strongly_typed
+from paramfilter.numerics.compensated import CompensatedSum
+from paramfilter.numerics.weights import effective_sample_size, normalise
 from paramfilter.outcome import Outcome
 from paramfilter.types import Inputs, KeyArray, Observation
-from paramfilter.weights import effective_sample_size, normalise
 
 if TYPE_CHECKING:
     from paramfilter.filters.particle_filter import ParticleFilter

@@ -20,8 +20,8 @@ from paramfilter.filters.loop import first_state, next_state
 from paramfilter.filters.outliers import SkipOutliers, require_outliers
 from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments
 from paramfilter.filters.state import FilterState, StepInfo
+from paramfilter.inspect.probe import require_densities
 from paramfilter.model import StateSpaceModel, as_inputs
-from paramfilter.probe import require_densities
 from paramfilter.proposals import Bootstrap, BoundProposal, Proposal
 from paramfilter.resampling import Resampling, Systematic
 from paramfilter.tracing import is_traced

@@ -20,9 +20,9 @@ from paramfilter.arguments import kind_of, require_key, whole_number
 from paramfilter.beliefs import BoundBelief, Moments
 from paramfilter.errors import ArgumentError
 from paramfilter.filters.state import FilterState
+from paramfilter.numerics.weights import choose_by_weight, mixture_mean_and_variance
 from paramfilter.tracing import RUN_ONCE, is_traced
 from paramfilter.types import KeyArray, Theta
-from paramfilter.weights import choose_by_weight, mixture_mean_and_variance
 
 if TYPE_CHECKING:
     from paramfilter.filters.particle_filter import ParticleFilter

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import jax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from paramfilter.compensated import CompensatedSum
 from paramfilter.filters.health import Lineage
+from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.types import KeyArray
 
 

@@ -30,9 +30,9 @@ from paramfilter.nodes.proposals import KERNEL_WIDTH, Mixture, Normal, mixture_o
 from paramfilter.nodes.renewal import renew, renewed_step
 from paramfilter.nodes.replay import first_state
 from paramfilter.nodes.state import NodeState
+from paramfilter.numerics.weights import choose_by_weight
 from paramfilter.tracing import RUN_ONCE, is_traced, numbers, on_host
 from paramfilter.types import Inputs, KeyArray, Numbers, Observation
-from paramfilter.weights import choose_by_weight
 
 LOWEST_ESS = 0.15
 """Share of effective nodes below which they are renewed."""

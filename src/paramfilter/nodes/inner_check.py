@@ -20,8 +20,8 @@ from paramfilter.errors import ModelError
 from paramfilter.nodes.inner import AssumedDensity, InnerFilter, Particles
 from paramfilter.nodes.inner.moving_grid import MovingGrid
 from paramfilter.nodes.state import Kept, NodeState
+from paramfilter.numerics.weights import at_levels
 from paramfilter.types import Numbers
-from paramfilter.weights import at_levels
 
 if TYPE_CHECKING:
     from paramfilter.nodes.filter import NodeFilter

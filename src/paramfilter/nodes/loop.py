@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from paramfilter.compensated import CompensatedSum
 from paramfilter.nodes.state import Nodes, NodeState
+from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.outcome import Outcome
 from paramfilter.types import Inputs, Numbers, Observation
 

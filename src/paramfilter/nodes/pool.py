@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from paramfilter.compensated import CompensatedSum
 from paramfilter.nodes.proposals import Mixture, log_sum, shares_of
 from paramfilter.nodes.state import Nodes
+from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.tracing import is_traced, numbers
 from paramfilter.types import Numbers
 

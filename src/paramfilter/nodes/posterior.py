@@ -19,9 +19,9 @@ from paramfilter.nodes.inner_check import shift_of_mean
 from paramfilter.nodes.reading import Cloud, read
 from paramfilter.nodes.replay import log_likelihood_at
 from paramfilter.nodes.state import NodeState
+from paramfilter.numerics.weights import at_levels
 from paramfilter.tracing import is_traced, numbers
 from paramfilter.types import KeyArray, Theta
-from paramfilter.weights import at_levels
 
 if TYPE_CHECKING:
     from paramfilter.nodes.filter import NodeFilter

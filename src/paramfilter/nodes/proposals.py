@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from paramfilter.numerics.weights import at_levels
 from paramfilter.parameters import Parameters
 from paramfilter.tracing import is_traced, numbers
 from paramfilter.types import Numbers
-from paramfilter.weights import at_levels
 
 WIDE_SHARE, WIDTH = 0.05, 2.5
 PRIOR_SHARE = 0.03

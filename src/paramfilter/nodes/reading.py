@@ -19,13 +19,13 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from paramfilter.compensated import CompensatedSum
 from paramfilter.nodes.lattice import lattice, scattered
 from paramfilter.nodes.pool import Pool
 from paramfilter.nodes.proposals import log_sum, shares_of
 from paramfilter.nodes.replay import another_round
 from paramfilter.nodes.state import NodeState
 from paramfilter.nodes.surface import Surface, fit_surface
+from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.tracing import RUN_ONCE, on_host
 from paramfilter.types import KeyArray, Numbers
 

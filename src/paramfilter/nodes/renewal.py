@@ -17,8 +17,8 @@ from paramfilter.nodes.loop import IMPOSSIBLE, fresh_nodes, is_due, total_and_si
 from paramfilter.nodes.replay import node_points, renew_by_replay
 from paramfilter.nodes.state import Nodes, NodeState
 from paramfilter.nodes.surface import Surface, fit_surface
+from paramfilter.numerics.sparse import rarely
 from paramfilter.outcome import Outcome
-from paramfilter.rarely import rarely
 from paramfilter.tracing import RUN_ONCE, is_traced, numbers, on_host
 from paramfilter.types import Inputs, Numbers, Observation
 

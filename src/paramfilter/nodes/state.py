@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import jax
 from jaxtyping import Float, Int, PyTree
 
-from paramfilter.compensated import CompensatedSum
 from paramfilter.nodes.inner.base import Constants, InnerState
+from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.types import Inputs, KeyArray, Numbers, Observation, Theta
 
 

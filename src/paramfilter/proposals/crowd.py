@@ -19,10 +19,10 @@ from jaxtyping import Array, Float
 
 from paramfilter.errors import ModelError, ProposalError
 from paramfilter.model import StateSpaceModel, strongly_typed
+from paramfilter.numerics.weights import choose_by_weight, normalise
 from paramfilter.proposals.base import BoundProposal, Move, Proposal
 from paramfilter.proposals.bootstrap import Bootstrap
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
-from paramfilter.weights import choose_by_weight, normalise
 
 
 @dataclass(frozen=True)

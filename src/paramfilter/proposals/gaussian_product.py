@@ -22,11 +22,11 @@ from jaxtyping import Array, Float
 
 from paramfilter import distributions
 from paramfilter.gaussian import Gaussian, gaussian_of, known_gaussian
+from paramfilter.inspect.dependence import probe_data
+from paramfilter.inspect.probe import trial
 from paramfilter.model import StateSpaceModel
-from paramfilter.probe import trial
+from paramfilter.numerics.small_matrices import cholesky, inverse_of_lower, solve_lower
 from paramfilter.proposals.base import BoundProposal, Move
-from paramfilter.separability.dependence import probe_data
-from paramfilter.small_matrices import cholesky, inverse_of_lower, solve_lower
 
 TOLERANCE = 1e-8
 """Relative change, in float64, below which a slope is taken to be constant."""

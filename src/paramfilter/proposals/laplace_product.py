@@ -19,14 +19,15 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
-from paramfilter import distributions, student
+from paramfilter import distributions
 from paramfilter.errors import ProposalError
 from paramfilter.gaussian import gaussian_of
+from paramfilter.inspect.dependence import probe_data
 from paramfilter.model import StateSpaceModel
+from paramfilter.numerics import student_t
+from paramfilter.numerics.small_matrices import cholesky, inverse_of_lower, solve_lower, solve_upper
 from paramfilter.proposals.base import BoundProposal, Move
 from paramfilter.proposals.gaussian_product import is_gaussian_product
-from paramfilter.separability.dependence import probe_data
-from paramfilter.small_matrices import cholesky, inverse_of_lower, solve_lower, solve_upper
 
 NUM_CLIMBS = 3
 """Newton steps."""
@@ -105,7 +106,7 @@ class LaplaceProduct(BoundProposal):
         uniform = jax.random.uniform(key_choose, dtype=moved.dtype)
         part = jnp.sum(uniform > jnp.cumsum(jnp.exp(shares))[:-1])
         chosen = jnp.minimum(part, len(plan.centers) - 1)
-        noise = student.draw(key_near, len(moved), moved.dtype)
+        noise = student_t.draw(key_near, len(moved), moved.dtype)
         x = jnp.where(part == len(plan.centers), moved, plan.centers[chosen] + plan.factors[chosen] @ noise)
         log_transition = self.model.transition_log_prob(theta, x_prev, unravel(x), inputs)
         log_near = jax.vmap(_log_student, in_axes=(None, 0, 0))(x, plan.centers, plan.factors)
@@ -199,7 +200,7 @@ def _climb(
 
 def _log_student(x, center, factor):
     standard = solve_upper(factor, x - center)
-    return student.log_density(standard) - jnp.sum(jnp.log(jnp.abs(jnp.diagonal(factor))))
+    return student_t.log_density(standard) - jnp.sum(jnp.log(jnp.abs(jnp.diagonal(factor))))
 
 
 def _is_seen(y) -> Bool[Array, ""]:

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from paramfilter.numerics.weights import choose_by_weight
 from paramfilter.parameters import Parameters
 from paramfilter.references.posterior import WeightedThetas, natural
 from paramfilter.types import KeyArray
-from paramfilter.weights import choose_by_weight
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """The exact posterior of theta for models that are linear and Gaussian given theta.
 
-At each node of theta a Kalman filter (`paramfilter.kalman`) gives log p(y_{1:T} | theta), exactly; the nodes are placed
-by `theta_grid`.
+At each node of theta a Kalman filter (`inspect.linear_gaussian`) gives log p(y_{1:T} | theta), exactly; the nodes are
+placed by `theta_grid`.
 
 >>> import jax, numpyro.distributions as dist
 >>> from paramfilter.model import StateSpaceModel, simulate
@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from paramfilter.kalman import LinearModel, absorb, through
+from paramfilter.inspect.linear_gaussian import LinearModel, absorb, through
 from paramfilter.model import StateSpaceModel
 from paramfilter.references import theta_grid
 from paramfilter.references.posterior import GridPosterior, change, posterior_on

@@ -32,8 +32,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Int32, UInt32
 
+from paramfilter.numerics.weights import relative_weights
 from paramfilter.resampling.base import Resampled
-from paramfilter.weights import relative_weights
 
 _PARTS_PER_SLOT = 2.0**32
 # Up to here the sum of float32 lengths misses N by well under a slot, which the heaviest particle, that has

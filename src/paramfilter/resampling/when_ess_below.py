@@ -16,9 +16,9 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from paramfilter.errors import ParamfilterError
+from paramfilter.numerics.weights import effective_sample_size, normalise
 from paramfilter.resampling.base import Resampled, Resampling
 from paramfilter.types import KeyArray
-from paramfilter.weights import effective_sample_size, normalise
 
 
 @final

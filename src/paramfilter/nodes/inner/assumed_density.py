@@ -31,7 +31,8 @@ from jaxtyping import Array, Float
 from paramfilter import distributions
 from paramfilter.errors import ModelError
 from paramfilter.gaussian import gaussian_of
-from paramfilter.kalman import LinearModel
+from paramfilter.inspect.linear_gaussian import LinearModel
+from paramfilter.inspect.probe import probe, require_densities, trial
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
 from paramfilter.nodes.inner.bending import LEAST, MOST_DIMENSIONS, Shape, bend, log_bent_normal, shape_of, straight
@@ -40,7 +41,6 @@ from paramfilter.nodes.inner.linear import absorb, forecast, linear_model, look_
 from paramfilter.nodes.inner.matrices import apply, cholesky, product, product_transposed, solve_lower, solve_upper
 from paramfilter.nodes.inner.quadrature import fine_rule, normal_rule
 from paramfilter.polynomials.monomials import MonomialBasis
-from paramfilter.probe import probe, require_densities, trial
 from paramfilter.tracing import evaluate
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 

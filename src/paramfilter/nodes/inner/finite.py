@@ -17,11 +17,11 @@ from jaxtyping import Array, Float, Int
 
 from paramfilter import distributions
 from paramfilter.errors import ModelError
+from paramfilter.inspect.probe import probe
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
 from paramfilter.nodes.inner.forecast import Forecast, forecast_of
 from paramfilter.nodes.inner.matrices import apply
-from paramfilter.probe import probe
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
 MOST_VALUES = 64

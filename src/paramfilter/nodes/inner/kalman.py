@@ -2,8 +2,8 @@
 
     x_t = A x_{t-1} + b + N(0, Q),    y_t = H x_t + d + N(0, R),    x_0 ~ N(m_0, P_0)
 
-A..R are read off the user's own distributions (see `paramfilter.kalman`), once for each node if the model has no inputs
-and at each step if it has.
+A..R are read off the user's own distributions (see `inspect.linear_gaussian`), once for each node if the model has no
+inputs and at each step if it has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from paramfilter import distributions
-from paramfilter.kalman import LinearModel
+from paramfilter.inspect.linear_gaussian import LinearModel
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
 from paramfilter.nodes.inner.forecast import Forecast

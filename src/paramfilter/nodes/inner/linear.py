@@ -10,11 +10,11 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
-from paramfilter.kalman import LinearModel
+from paramfilter.inspect.linear_gaussian import LinearModel
+from paramfilter.inspect.probe import probe
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.forecast import Forecast, normal_forecast
 from paramfilter.nodes.inner.matrices import apply, cholesky, dot, product, product_transposed, solve_lower
-from paramfilter.probe import probe
 from paramfilter.types import Inputs, Theta
 
 NUM_TRIED = 3

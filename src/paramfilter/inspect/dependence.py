@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from paramfilter.inspect.probe import trial
 from paramfilter.model import Datum, StateSpaceModel
-from paramfilter.probe import trial
 from paramfilter.types import Inputs, State
 
 NUM_PROBES = 16

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from paramfilter.theta_samplers.base import Here, LogDensity, MarkovSampler, Region, metropolis
+from paramfilter.beliefs.samplers.base import Here, LogDensity, MarkovSampler, Region, metropolis
 from paramfilter.types import KeyArray
 
 OPTIMAL_SCALE = 2.38

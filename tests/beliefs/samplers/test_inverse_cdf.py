@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import cumulative_simpson
 
-from paramfilter.theta_samplers import InverseCdf, Region
+from paramfilter.beliefs.samplers import InverseCdf, Region
 
 LOW, HIGH = np.array([-16.0]), np.array([16.0])
 LEVELS = np.linspace(0.001, 0.999, 999)

@@ -24,11 +24,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from paramfilter.errors import BeliefError
+from paramfilter.inspect.cross import FEW_PARAMETERS, cross_of_prior, typical_data
+from paramfilter.inspect.dependence import ThetaFactors, probe_data
+from paramfilter.inspect.linear_structure import linear_structure
 from paramfilter.model import StateSpaceModel
 from paramfilter.polynomials import chebyshev_points, interpolation_matrix
-from paramfilter.separability.cross import FEW_PARAMETERS, cross_of_prior, typical_data
-from paramfilter.separability.dependence import ThetaFactors, probe_data
-from paramfilter.separability.linear_structure import linear_structure
 
 NUM_PROBES = 64
 NUM_TYPICAL = 256

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from paramfilter.theta_samplers.base import LogDensity, Region, ThetaDraw, ThetaSampler
+from paramfilter.beliefs.samplers.base import LogDensity, Region, ThetaDraw, ThetaSampler
 from paramfilter.types import KeyArray
 
 DEPTH = 14.0

@@ -31,8 +31,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from paramfilter.inspect.dependence import ThetaFactors
 from paramfilter.model import Datum, StateSpaceModel, strongly_typed
-from paramfilter.separability.dependence import ThetaFactors
 from paramfilter.tracing import evaluate
 from paramfilter.types import KeyArray
 

@@ -26,8 +26,8 @@ from jaxtyping import Array, Float
 from paramfilter import distributions
 from paramfilter.errors import BeliefError
 from paramfilter.gaussian import Gaussian, gaussian_of, known_gaussian
+from paramfilter.inspect.dependence import Dependence, dependence_of, probe_data
 from paramfilter.model import Datum, StateSpaceModel
-from paramfilter.separability.dependence import Dependence, dependence_of, probe_data
 from paramfilter.tracing import evaluate
 from paramfilter.types import Inputs, State
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import jax
 
-from paramfilter.theta_samplers.base import Here, LogDensity, MarkovSampler, Region
+from paramfilter.beliefs.samplers.base import Here, LogDensity, MarkovSampler, Region
 from paramfilter.types import KeyArray
 
 

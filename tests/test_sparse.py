@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paramfilter.rarely import rarely
+from paramfilter.numerics.sparse import rarely
 
 counted = [0]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import jax
 
-from paramfilter import student
-from paramfilter.theta_samplers.base import Here, LogDensity, MarkovSampler, Region, metropolis
+from paramfilter.beliefs.samplers.base import Here, LogDensity, MarkovSampler, Region, metropolis
+from paramfilter.numerics import student_t
 from paramfilter.types import KeyArray
 
 
@@ -32,10 +32,10 @@ class Independence(MarkovSampler):
 
         def one(here, move_key):
             key_proposal, key_accept = jax.random.split(move_key)
-            standard = student.draw(key_proposal, len(here.z), here.z.dtype)
+            standard = student_t.draw(key_proposal, len(here.z), here.z.dtype)
             z = region.mean + region.spread @ standard
-            way_back = student.log_density(region.whitener @ (here.z - region.mean))
-            favour = way_back - student.log_density(standard)
+            way_back = student_t.log_density(region.whitener @ (here.z - region.mean))
+            favour = way_back - student_t.log_density(standard)
             return metropolis(key_accept, here, Here(z, log_density(z)), favour), None
 
         return jax.lax.scan(one, here, jax.random.split(key, self.num_moves))[0]

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from paramfilter.theta_samplers.base import Here, LogDensity, MarkovSampler, Region
+from paramfilter.beliefs.samplers.base import Here, LogDensity, MarkovSampler, Region
 from paramfilter.types import KeyArray
 
 WIDTH = 3.0

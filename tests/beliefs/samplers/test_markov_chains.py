@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paramfilter.theta_samplers import Chain, Independence, RandomWalk, Region, Slice
+from paramfilter.beliefs.samplers import Chain, Independence, RandomWalk, Region, Slice
 
 NUM_CHAINS = 20_000
 COVARIANCE = np.array([[1.0, 0.6], [0.6, 0.5]])

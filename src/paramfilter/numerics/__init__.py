@@ -1,0 +1,1 @@
+"""Arithmetic that knows nothing of models: weights, sums, small matrices, polynomials, ranks."""
