@@ -1,6 +1,7 @@
 """A node filter over a long stream: `python -m benchmarks.nodes_long_run [problem ...] [--steps 100000]`.
 
-AR(1) plus noise, stochastic volatility, and a target with two sensors, all with wide priors. At each power of ten the
+AR(1) plus noise, stochastic volatility, and a target with two sensors, all with wide priors. The target gets millions
+of noise sds away, which float32 cannot hold: `tracking` needs `--double`. At each power of ten the
 posterior is held against the exact one (importance sampling with the filters in NumPy of `benchmarks.truth`), and the
 CPU time of an observation since the last one is noted. After `num_kept` observations nodes are renewed by a surface and
 nothing is replayed. Rows are kept in `results/nodes_long_run.json`.
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import paramfilter as pf
@@ -49,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--kept", type=int, nargs="*", default=[2000, 16384])
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--double", action="store_true", help="float64")
     chosen = parser.parse_args(arguments)
+    jax.config.update("jax_enable_x64", chosen.double)
     times = [10**power for power in range(2, 8) if 10**power <= chosen.steps]
     for name in chosen.problems:
         problem, draw, effort = STREAMS[name]
@@ -80,6 +84,7 @@ def follow(
         mean, sd, told = posterior.mean(), posterior.sd(), posterior.error()
         row = {
             "problem": name,
+            "precision": jnp.result_type(float).name,
             "seed": seed,
             "kept": num_kept,
             "time": end,
@@ -91,7 +96,7 @@ def follow(
             "outcome": int(state.outcome),
             "micros": round(seconds / (end - start) * 1e6, 1),
         }
-        put_row("nodes_long_run", HEADING, row, ("problem", "seed", "kept", "time"))
+        put_row("nodes_long_run", HEADING, row, ("problem", "precision", "seed", "kept", "time"))
         print(row, flush=True)
         start = end
 

@@ -10,7 +10,7 @@ SAID = (
     "the command",
     "what is made of a run; many series",
     "slow and trusted answers",
-    "named algorithms, and all that is done with a filter",
+    "named algorithms; run, keep and judge a filter",
     "a particle fixes theta, and holds a filter for x",
     "what all filters share; a particle fixes x ...",
     "... and holds a belief about theta",
