@@ -177,11 +177,6 @@ def density_at_a_theta_with_an_unknown_name(filter, state):
     filter.posterior(state).log_prob({"phi": 0.9, "sigma": 1.0})
 
 
-@of_posterior(errors.BeliefError, "PointMass belief has no density", "Use posterior.sample")
-def density_of_beliefs_that_are_points(filter, state):
-    filter.posterior(state).log_prob({"phi": 0.9})
-
-
 @of_posterior(errors.ArgumentError, "between 0 and 1, got [5, 95]", "Write 0.95 for the 95 % quantile")
 def quantiles_in_per_cent(filter, state):
     filter.posterior(state).quantile([5, 95])

@@ -24,6 +24,7 @@ from safetensors.numpy import save as serialise
 from paramfilter.arguments import kind_of, require_kind
 from paramfilter.errors import ArgumentError, CheckpointError
 from paramfilter.filters import Filter, first_difference
+from paramfilter.types import Inputs
 
 FORMAT = 1
 """Number of this layout; a reader refuses numbers it does not know."""
@@ -57,7 +58,8 @@ def restore(path: str | os.PathLike, filter: Filter) -> Any:
     """
     require_kind(filter, Filter, "filter", "The call is restore(path, filter).")
     saved = read(path, FILTER, filter)
-    return saved.fill(jax.eval_shape(filter.init, jax.random.key(0, impl=saved.header["key_impl"])))
+    key = jax.random.key(0, impl=saved.header["key_impl"])
+    return saved.fill(jax.eval_shape(filter.init, key, saved.first_inputs(filter)))
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,10 @@ class Saved:
     path: str | os.PathLike
     header: dict[str, str]
     arrays: dict[str, np.ndarray]
+
+    def first_inputs(self, filter: Filter) -> Inputs:
+        """Return an example of the inputs that the state was begun with; None if it keeps none."""
+        return filter.model.example_inputs if any("initial_inputs" in name for name in self.arrays) else None
 
     def fill(self, template: Any) -> Any:
         """Return a tree with the structure, shapes and types of a template, from the arrays."""

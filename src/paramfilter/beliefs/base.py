@@ -17,6 +17,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -86,6 +87,8 @@ class BoundBelief(abc.ABC):
 
     model: StateSpaceModel
     name: str
+    has_density: ClassVar[bool] = True
+    """Whether `log_prob` works; beliefs that are sure of one theta have none."""
 
     @abc.abstractmethod
     def start(self) -> Statistic:

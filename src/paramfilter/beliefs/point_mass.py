@@ -7,6 +7,7 @@ and the filter is sure of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,7 @@ class BoundPointMass(BoundBelief):
 
     model: StateSpaceModel
     name: str = "PointMass"
+    has_density: ClassVar[bool] = False
 
     def start(self) -> Statistic:
         return None
@@ -46,6 +48,4 @@ class BoundPointMass(BoundBelief):
         return Moments(theta, jax.tree.map(jnp.zeros_like, theta))
 
     def log_prob(self, shared, statistic, z):
-        raise BeliefError(
-            f"a {self.name} belief has no density. Use posterior.sample, or a filter with another belief."
-        )
+        raise BeliefError(f"a {self.name} belief has no density of its own; posterior.log_prob smooths those of all.")

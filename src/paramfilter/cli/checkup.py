@@ -85,7 +85,7 @@ def speed_of(filter: Filter, ys: Observation, inputs: Inputs, num_series: int) -
     second_run = _seconds(lambda: run(filter, begin(), ys, inputs, progress=False))
     fleet = Fleet(filter)
     many, many_inputs = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_series, *leaf.shape)), (y_first, first))
-    state = fleet.init(jax.random.key(2), range(num_series), many_inputs)
+    state = fleet.init(jax.random.key(2), range(num_series), inputs=many_inputs)
     state, _ = jax.block_until_ready(fleet.step(state, many, inputs=many_inputs))
     in_fleet = _seconds(lambda: fleet.step(state, many, inputs=many_inputs))
     return {

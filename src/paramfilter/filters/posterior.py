@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from paramfilter.arguments import kind_of, require_key, whole_number
@@ -38,6 +39,9 @@ ALL_ISLANDS = -1
 
 BATCH = 1024
 """Draws of theta that one call of the compiled function makes."""
+
+LEAST_VARIANCE = 1e-8
+"""Of a kernel, in unconstrained coordinates: particles that have collapsed into one value still have a density."""
 
 NUM_QUANTILE_DRAWS = 16 * BATCH
 """Draws behind a quantile: its level is right to about 0.004."""
@@ -96,7 +100,10 @@ class Posterior:
         return jax.tree.map(lambda *leaves: joined(leaves)[:num_draws], *batches)
 
     def log_prob(self, theta: Theta) -> Float[Array, ""]:
-        """Return the log density of the mixture at theta, on the natural scale."""
+        """Return the log density of the mixture at theta, on the natural scale.
+
+        Where particles hold single values of theta, they are smoothed by Gaussian kernels of Silverman's width.
+        """
         z = self.filter.model.parameters.unconstrain(theta)
         return self.filter.compiled(_mixture_log_prob)(self.state, z)
 
@@ -174,20 +181,35 @@ def _draw_batch(
 ) -> dict[str, Array]:
     """Draw the thetas of one batch, from one island or from all."""
     key = jax.random.fold_in(jax.random.fold_in(key, island), number)
-    keys = jax.random.split(key, BATCH + 1)
+    keys = jax.random.split(key, BATCH + 2)
     own = jnp.repeat(jnp.arange(filter.num_islands), filter.num_particles // filter.num_islands)
     is_chosen = (own == island) | (island == ALL_ISLANDS)
     only = replace(state, log_weights=jnp.where(is_chosen, state.log_weights, -jnp.inf))
-    return jax.vmap(filter.model.parameters.constrain)(draw_joint(filter, only, keys[0], keys[1:])[1])
+    z = draw_joint(filter, only, keys[0], keys[2:])[1]
+    # Draws come in the order of particles, and the caller may want the first few alone.
+    return jax.vmap(filter.model.parameters.constrain)(jax.random.permutation(keys[1], z))
 
 
 def _mixture_log_prob(filter: ParticleFilter, state: FilterState, z: Float[Array, " param"]) -> Float[Array, ""]:
     belief, parameters = filter.bound_belief, filter.model.parameters
+    if not belief.has_density:
+        return _kernel_log_prob(state, z) - parameters.log_volume(z)
     shared, statistics = _regrouped(belief, state)
     # The second argument only lends its axis to beliefs without a statistic.
     each = jax.vmap(lambda statistic, _: belief.log_prob(shared, statistic, z))(statistics, state.z)
     terms = jnp.where(state.log_weights > -jnp.inf, state.log_weights + each, -jnp.inf)
     return jax.nn.logsumexp(terms) - parameters.log_volume(z)
+
+
+def _kernel_log_prob(state: FilterState, z: Float[Array, " param"]) -> Float[Array, ""]:
+    """Return the log density of weighted points, each spread as all are (B. Silverman, Density Estimation, 1986)."""
+    weights, dimension = jnp.exp(state.log_weights), len(z)
+    apart = state.z - weights @ state.z
+    ess = 1 / jnp.sum(weights**2)
+    width = (4 / (dimension + 2) / ess) ** (1 / (dimension + 4))
+    covariance = width**2 * (weights[:, None] * apart).T @ apart + LEAST_VARIANCE * jnp.eye(dimension)
+    kernels = dist.MultivariateNormal(state.z, covariance)
+    return jax.nn.logsumexp(state.log_weights + kernels.log_prob(z))
 
 
 def _mixture_error(filter: ParticleFilter, state: FilterState) -> Float[Array, ""]:

@@ -83,7 +83,7 @@ class Fleet:
         """How many devices share the series out."""
         return 1 if self.mesh is None else self.mesh.size
 
-    def init(self, key: KeyArray, ids: Ids, inputs: Inputs = None, room: int = 0) -> FleetState:
+    def init(self, key: KeyArray, ids: Ids, *, inputs: Inputs = None, room: int = 0) -> FleetState:
         """Start a filter for each id; no data are seen.
 
         Args:
@@ -102,6 +102,7 @@ class Fleet:
         self,
         state: FleetState,
         ys: Observation,
+        *,
         mask: Bool[Array | np.ndarray, " series"] | Sequence[bool] | None = None,
         inputs: Inputs = None,
     ) -> tuple[FleetState, StepInfo]:
@@ -134,7 +135,7 @@ class Fleet:
         return self._advance(state.series, *self._filled(given, np.arange(len(lengths)), state.num_rows))
 
     def update(
-        self, state: FleetState, ids: Ids, ys: Observation, inputs: Inputs = None
+        self, state: FleetState, ids: Ids, ys: Observation, *, inputs: Inputs = None
     ) -> tuple[FleetState, StepInfo]:
         """Take in one observation of some series: the cost goes with their number. `state` cannot be used again.
 
@@ -162,6 +163,7 @@ class Fleet:
         self,
         state: FleetState,
         ys: Observation,
+        *,
         lengths: Int[np.ndarray | Array, " series"] | Sequence[int] | None = None,
         inputs: Inputs = None,
     ) -> FleetState:
@@ -186,7 +188,7 @@ class Fleet:
             state = replace(state, series=series)
         return state
 
-    def add(self, state: FleetState, ids: Ids, inputs: Inputs = None) -> FleetState:
+    def add(self, state: FleetState, ids: Ids, *, inputs: Inputs = None) -> FleetState:
         """Start a filter for each new id, at the end of the fleet."""
         known = state.row_of.keys() & set(distinct(ids))
         if known:
@@ -194,7 +196,7 @@ class Fleet:
                 f"the fleet has series {sorted(map(repr, known))[:5]} already. Leave them out, or use "
                 "fleet.drop first to begin them anew."
             )
-        new = self.init(state.key, ids, inputs)
+        new = self.init(state.key, ids, inputs=inputs)
         both = jax.tree.map(lambda old, more: jnp.concatenate([old, more]), state.series, new.series)
         rows = np.concatenate([np.arange(len(state.row_of)), state.num_rows + np.arange(len(new.row_of))])
         return FleetState(self._arranged(both, rows), rows_of(state.ids + new.ids), state.key)
@@ -257,8 +259,9 @@ class Fleet:
         """
         saved = checkpoint.read(path, checkpoint.FLEET, self.filter)
         ids, key = ids_of(saved.header["ids"]), jax.random.key(0, impl=saved.header["key_impl"])
-        template = {"series": jax.eval_shape(jax.vmap(self.filter.init), jax.random.split(key, len(ids))), "key": key}
-        found = saved.fill(template)
+        begin = jax.vmap(self.filter.init, in_axes=(0, None))
+        series = jax.eval_shape(begin, jax.random.split(key, len(ids)), as_inputs(saved.first_inputs(self.filter)))
+        found = saved.fill({"series": series, "key": key})
         return FleetState(self._arranged(found["series"], np.arange(len(ids))), rows_of(ids), found["key"])
 
     def mean(self, state: FleetState) -> dict[str, Array | np.ndarray]:

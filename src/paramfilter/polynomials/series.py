@@ -1,202 +1,188 @@
-"""Truncated power series whose coefficients are computed when they are first asked for.
+"""Taylor coefficients of a JAX function along a line, by `jax.experimental.jet` and first derivatives.
 
-A `Series` stands for a smooth curve t -> x(t) through its Taylor coefficients,
+`jet` expands one equation of the function's jaxpr at a time. The first derivative is integrated instead (y = g(x) has
+y' = dg(x) x', which is needed to one order less) where `jet` has no rule (lgamma, tan, Cholesky), ignores a derivative
+that was given by `jax.custom_jvp`, or needs x > 0 for a constant power and x != 0 for an angle.
 
-    x(t) = x_0 + x_1 t + x_2 t^2 + ...,
-
-each an array of the shape of x. Three recurrences make new series from old ones:
-
-    product     y = a b      y_k = sum_j a_j b_{k-j}
-    quotient    y = a / b    y_k = (a_k - sum_{j<k} b_{k-j} y_j) / b_0
-    integral    y' = z       y_k = z_{k-1} / k
-
-The last is what makes laziness worth having: z may itself be made from y, as in y' = y x' for y = exp(x),
-because coefficient k of y asks for coefficient k-1 of z, and that one for nothing of y beyond k-1.
-
-A coefficient that is exactly zero is `None` and costs nothing: sin(theta x) as a series in theta then needs
-M products and not M^2.
-
-At a kink (abs at 0, max at a tie) the curve is followed to the side t > 0: the first coefficient that is not
-zero says which branch that is. A smooth function put together from such pieces, like numpyro's log-density of
-a Bernoulli variable, max(x, 0) - x y + log(1 + exp(-|x|)), is then expanded rightly at x = 0 too, where its
-gradient by JAX is wrong. (What is not smooth gets its expansion on that side.)
-
-Reference: Griewank and Walther, *Evaluating Derivatives* (2008), chapter 13.
+A value that moves along the line is the list [x_0, ..., x_M] of its coefficients; any other value stays an array.
+Comparisons and indices follow the values at the center. At a tie, abs, max and min follow the side t > 0, so that a
+smooth function made from them, such as softplus, is expanded correctly there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jax import lax
+from jax.experimental.jet import jet
+from jax.extend import core
+from jaxtyping import Array, Float
 
-Coefficient = Any
-"""An array, or None for an exact zero."""
+CALLS = ("jit", "remat2", "checkpoint", "closed_call", "custom_vjp_call")
+"""Primitives that only wrap a jaxpr."""
+
+CURE = "use a belief that needs only values, such as Chebyshev or CrossInterpolation"
 
 
-class Series:
-    """The Taylor coefficients of one curve t -> x(t).
+def series_along(
+    function: Callable[[Float[Array, " param"]], Array],
+    center: Float[Array, " param"],
+    direction: Float[Array, " param"],
+    order: int,
+) -> Array:
+    """Return the Taylor coefficients of t -> function(center + t direction), on a new leading axis.
 
-    >>> exponential = Series(jnp.array(1.0), lambda k: exponential[k - 1] / k)  # y' = y, y(0) = 1
-    >>> [round(float(exponential[k]), 4) for k in range(4)]
+    >>> c = series_along(lambda u: jnp.exp(u[0]), jnp.zeros(1), jnp.ones(1), order=3)
+    >>> [round(float(v), 4) for v in c]
     [1.0, 1.0, 0.5, 0.1667]
     """
-
-    def __init__(self, first: Array, next_coefficient: Callable[[int], Coefficient]):
-        self.known: list[Coefficient] = [first]
-        self._next_coefficient = next_coefficient
-        self._derivative: Series | None = None
-
-    def __getitem__(self, k: int) -> Coefficient:
-        while len(self.known) <= k:
-            self.known.append(self._next_coefficient(len(self.known)))
-        return self.known[k]
-
-    def derivative(self) -> Series:
-        """Return the series of x'(t), the same object every time: what is made from it is made once."""
-
-        def coefficient(k: int) -> Coefficient:
-            return None if self[k + 1] is None else (k + 1) * self[k + 1]
-
-        if self._derivative is None:
-            self._derivative = Series(written_out(self[1], like=self[0]), coefficient)
-        return self._derivative
+    program = jax.make_jaxpr(function)(center)
+    if len(program.out_avals) != 1:
+        raise TypeError(f"the function must return one array, got {len(program.out_avals)}: stack them")
+    line = [center, direction, *_as_series(jnp.zeros_like(center), order)]
+    stacked = jnp.stack(_as_series(_run(program, [line[: order + 1]], order)[0], order))
+    return lax.convert_element_type(stacked, stacked.dtype)  # drops the weak type that `lambda u: 1.0` has
 
 
-class BlockSeries(Series):
-    """A series whose coefficients come all at once: `solve(k)` returns coefficients 0 to k."""
+def _run(program: Any, inputs: Sequence[Any], order: int) -> list[Any]:
+    """Return the outputs of a jaxpr; equations that they do not need are skipped."""
+    jaxpr = getattr(program, "jaxpr", program)  # some JAX versions wrap a jaxpr with its constants
+    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*getattr(program, "consts", ()), *inputs], strict=True))
+    needed, live = set(map(id, jaxpr.outvars)), []
+    for equation in reversed(jaxpr.eqns):
+        if needed.intersection(map(id, equation.outvars)):
+            needed.update(map(id, equation.invars))
+            live.append(equation)
 
-    def __init__(self, first: Array, solve: Callable[[int], Sequence[Coefficient]]):
-        super().__init__(first, lambda k: solve(k)[k])
-        self._solve = solve
+    def read(atom: Any) -> Any:
+        return atom.val if isinstance(atom, core.Literal) else values[atom]
 
-    def __getitem__(self, k: int) -> Coefficient:
-        if len(self.known) <= k:
-            self.known = list(self._solve(k))
-        return self.known[k]
-
-
-def polynomial(*known: Array) -> Series:
-    """Return the series that ends with these coefficients."""
-    series = Series(known[0], lambda k: None)
-    series.known = list(known)
-    return series
-
-
-def truncated(known: Sequence[Array]) -> Series:
-    """Return a series of which no more than these coefficients are known."""
-
-    def unknown(k: int) -> Coefficient:
-        raise IndexError(f"coefficient {k} of a series known to order {len(known) - 1}")
-
-    series = Series(known[0], unknown)
-    series.known = list(known)
-    return series
+    for equation in reversed(live):
+        outputs = _expand(equation, [read(atom) for atom in equation.invars], order)
+        values.update(zip(equation.outvars, outputs, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
 
 
-def product(first: Array, multiply: Callable[[Array, Array], Array], left: Series, right: Series) -> Series:
-    """Return the series of a bilinear `multiply(left, right)` whose value at t = 0 is `first`."""
-
-    def coefficient(k: int) -> Coefficient:
-        return _total(_product(multiply, left[j], right[k - j]) for j in range(k + 1))
-
-    return Series(first, coefficient)
+def _run_in_full(program: Any, order: int, *inputs: Any) -> list[Any]:
+    return [_as_series(y, order) if _is_smooth(y) else y for y in _run(program, inputs, order)]
 
 
-def square(first: Array, root: Series) -> Series:
-    """Return the series of root * root, with half the products."""
+def _expand(equation: Any, inputs: list[Any], order: int) -> list[Any]:
+    """Return the outputs of one equation, by the first rule that fits."""
+    name, params = equation.primitive.name, equation.params
+    moving = [i for i, x in enumerate(inputs) if isinstance(x, list)]
+    curves = [inputs[i] for i in moving]
 
-    def coefficient(k: int) -> Coefficient:
-        pairs = _total(_product(jnp.multiply, root[j], root[k - j]) for j in range((k + 1) // 2))
-        middle = _product(jnp.multiply, root[k // 2], root[k // 2]) if k % 2 == 0 else None
-        return _total([None if pairs is None else 2 * pairs, middle])
+    def evaluate(*moved: Any) -> list[Any]:
+        left = iter(moved)
+        return _evaluate(equation, [next(left) if isinstance(x, list) else x for x in inputs])
 
-    return Series(first, coefficient)
-
-
-def quotient(
-    first: Array,
-    numerator: Series,
-    denominator: Series,
-    multiply: Callable[[Array, Array], Array] = jnp.multiply,
-    divide: Callable[[Array, Array], Array] = jnp.divide,
-) -> Series:
-    """Return the series of `divide(numerator, denominator)`, which undoes `multiply(denominator, result)`.
-
-    The denominator may be a matrix: then `multiply` is its product with the result, and `divide` the solution
-    of a linear system.
-    """
-
-    def coefficient(k: int) -> Coefficient:
-        carried = _total(_product(multiply, denominator[k - j], result[j]) for j in range(k))
-        residual = _total([numerator[k], None if carried is None else -carried])
-        return None if residual is None else divide(residual, denominator[0])
-
-    result = Series(first, coefficient)
-    return result
-
-
-def absolute(first: Array, x: Series) -> Series:
-    """Return the series of |x| for small t > 0."""
-    sign = _sign_after_zero(x)
-    return Series(first, lambda k: None if x[k] is None else sign[k] * x[k])
-
-
-def larger(first: Array, x: Series, y: Series) -> Series:
-    """Return the series of max(x, y) for small t > 0."""
-    return _chosen(first, x, y, _sign_after_zero(_difference(x, y)))
+    if order == 0 or not moving:
+        return evaluate(*(x[0] for x in curves))
+    if name in CALLS:
+        return _run(params["jaxpr" if "jaxpr" in params else "call_jaxpr"], inputs, order)
+    if name in ("while", "scan"):
+        raise NotImplementedError(
+            f"no Taylor series passes through `{name}` when the loop depends on the parameters. Write it as a Python "
+            f"loop, or {CURE}."
+        )
+    if name == "cond":
+        branches = [functools.partial(_run_in_full, branch, order) for branch in params["branches"]]
+        return lax.switch(inputs[0], branches, *inputs[1:])
+    if name in RULES:
+        return [RULES[name](*(_as_series(x, order) for x in inputs))]
+    if name == "triangular_solve" and 0 in moving:
+        return [_triangular_solve(equation, *(_as_series(x, order) for x in inputs))]
+    if (name in ("mul", "dot_general") and len(moving) == 1) or (name == "div" and moving == [0]):
+        return [[evaluate(x)[0] for x in curves[0]]]
+    if name not in ("custom_jvp_call", "atan2") and (name != "pow" or 1 in moving):
+        try:
+            _, others = jet(evaluate, [x[0] for x in curves], [x[1:] for x in curves], factorial_scaled=False)
+            # jet's own value has lost digits in log1p and expm1
+            return _joined(evaluate(*(x[0] for x in curves)), others)
+        except KeyError:  # jet has no rule
+            pass
+    return _integrate(name, evaluate, curves)
 
 
-def smaller(first: Array, x: Series, y: Series) -> Series:
-    """Return the series of min(x, y) for small t > 0."""
-    return _chosen(first, x, y, _sign_after_zero(_difference(y, x)))
+def _evaluate(equation: Any, inputs: Sequence[Any]) -> list[Any]:
+    params: Any = equation.primitive.get_bind_params(equation.params)
+    # before JAX 0.12 the functions inside custom_jvp_call stood apart from its other parameters
+    functions, params = params if isinstance(params, tuple) else ((), params)
+    outputs = equation.primitive.bind(*functions, *inputs, **params)
+    return list(outputs) if equation.primitive.multiple_results else [outputs]
 
 
-def integral(first: Array, coefficient_of_derivative: Callable[[int], Coefficient]) -> Series:
-    """Return the series which starts at `first` and has the derivative with these coefficients."""
+def _integrate(name: str, evaluate: Callable[..., list[Any]], curves: list[list[Any]]) -> list[Any]:
+    """Return the outputs of a primitive that is known through its first derivative."""
 
-    def coefficient(k: int) -> Coefficient:
-        slope = coefficient_of_derivative(k - 1)
-        return None if slope is None else slope / k
+    def tangents(points: list[Any], speeds: list[Any]) -> list[Any]:
+        values, slopes = jax.jvp(evaluate, points, speeds)
+        return [slope if _is_smooth(y) else 0.0 for y, slope in zip(values, slopes, strict=True)]
 
-    return Series(first, coefficient)
-
-
-def written_out(coefficient: Coefficient, like: Array) -> Array:
-    """Return the coefficient as an array, also when it is an exact zero."""
-    return jnp.zeros_like(like) if coefficient is None else coefficient
-
-
-def _sign_after_zero(x: Series) -> Series:
-    """Return for each k, in the place of a coefficient, the sign of x_0 + ... + x_k t^k for small t > 0."""
-
-    def sign_to_order(k: int) -> Array:
-        before = signs[k - 1]
-        return before if x[k] is None else jnp.where(before == 0, jnp.sign(x[k]), before)
-
-    signs = Series(jnp.sign(x[0]), sign_to_order)
-    return signs
+    points, order = [x[0] for x in curves], len(curves[0]) - 1
+    try:
+        program = jax.make_jaxpr(tangents)(points, points)
+    except NotImplementedError as error:
+        message = f"JAX has no derivative of `{name}`, hence there is no Taylor series: {CURE}."
+        raise NotImplementedError(message) from error
+    speeds = [[k * x[k] for k in range(1, order + 1)] for x in curves]
+    slopes = _run(program, [*(x[:-1] for x in curves), *speeds], order - 1)
+    others = [[slope / k for k, slope in enumerate(_as_series(y, order - 1), start=1)] for y in slopes]
+    return _joined(evaluate(*points), others)
 
 
-def _difference(x: Series, y: Series) -> Series:
-    return Series(x[0] - y[0], lambda k: _total([x[k], None if y[k] is None else -y[k]]))
+def _larger(x: list[Array], y: list[Array]) -> list[Array]:
+    """Return max(x, y) for small t > 0: the first coefficient in which they differ decides."""
+    sign = jnp.zeros_like(x[0])
+    for a, b in zip(x, y, strict=True):
+        sign = jnp.where(sign == 0, jnp.sign(a - b), sign)
+    return [jnp.where(sign > 0, a, b) for a, b in zip(x, y, strict=True)]
 
 
-def _chosen(first: Array, x: Series, y: Series, sign: Series) -> Series:
-    def coefficient(k: int) -> Coefficient:
-        if x[k] is None and y[k] is None:
-            return None
-        return jnp.where(sign[k] > 0, written_out(x[k], like=x[0]), written_out(y[k], like=y[0]))
-
-    return Series(first, coefficient)
+def _negative(x: list[Array]) -> list[Array]:
+    return [-a for a in x]
 
 
-def _product(multiply: Callable[[Array, Array], Array], left: Coefficient, right: Coefficient) -> Coefficient:
-    return None if left is None or right is None else multiply(left, right)
+def _smaller(x: list[Array], y: list[Array]) -> list[Array]:
+    return _negative(_larger(_negative(x), _negative(y)))
 
 
-def _total(terms: Iterable[Coefficient]) -> Coefficient:
-    present = [term for term in terms if term is not None]
-    return sum(present[1:], start=present[0]) if present else None
+RULES: dict[str, Callable[..., list[Array]]] = {
+    "abs": lambda x: _larger(x, _negative(x)),
+    "max": _larger,
+    "min": _smaller,
+    "clamp": lambda low, x, high: _smaller(_larger(x, low), high),
+}
+
+
+def _triangular_solve(equation: Any, a: list[Array], b: list[Array]) -> list[Array]:
+    """Return y with a y = b, or y a = b: y_k = a_0^{-1} (b_k - sum_{j<k} a_{k-j} y_j)."""
+    how = equation.params
+    off = 1 if how["unit_diagonal"] else 0
+    parts = [jnp.tril(x, -off) if how["lower"] else jnp.triu(x, off) for x in a]
+    parts = [x.mT if how["transpose_a"] else x for x in parts]
+    y: list[Array] = []
+    for k, rest in enumerate(b):
+        for j in range(k):
+            left, right = (parts[k - j], y[j]) if how["left_side"] else (y[j], parts[k - j])
+            rest -= jnp.matmul(left, right, precision=lax.Precision.HIGHEST)
+        y += _evaluate(equation, [a[0], rest])
+    return y
+
+
+def _joined(firsts: list[Any], others: list[list[Any]]) -> list[Any]:
+    return [[y, *rest] if _is_smooth(y) else y for y, rest in zip(firsts, others, strict=True)]
+
+
+def _as_series(x: Any, order: int) -> Any:
+    """Return all coefficients of a value, zeros included."""
+    return x if isinstance(x, list) else [jnp.asarray(x)] + [jnp.zeros_like(x)] * order
+
+
+def _is_smooth(x: Any) -> bool:
+    return isinstance(x, list) or jnp.issubdtype(jnp.result_type(x), jnp.inexact)

@@ -6,16 +6,15 @@ The paper expands the transition mean, or the log-density, by hand around theta 
 
 is found from the program of f:
 
-1. Along one direction v, `directional_taylor` gives the coefficients c_k(v) of t -> f(center + t v).
+1. Along one direction v, `series_along` gives the coefficients c_k(v) of t -> f(center + t v).
 2. Each c_k is a homogeneous polynomial of v, with the coefficients that are wanted:
    c_k(v) = sum_{|alpha| = k} a_alpha v^alpha.
 3. With as many directions as there are monomials of degree M, the a_alpha of every degree follow by least
    squares. Directions and inverse matrices depend on the basis alone: they are made once, in float64.
 
-Two variables take directions equally spaced over a half circle. More variables take approximate Fekete
-points: out of many candidates on the sphere those whose monomials span the largest volume, picked one by one
-(Sommariva and Vianello 2009). Rounding errors are magnified by at most 2 (p = 2, M <= 9), 12 (p = 3, M <= 10)
-or 40 (p = 5, M = 6), relative to k!/alpha! times the largest c_k.
+Directions are approximate Fekete points: out of many candidates on the sphere, a pivoted QR decomposition picks those
+whose monomials span a large volume (Sommariva and Vianello 2009). They magnify rounding errors by at most 4 (p = 2,
+M <= 9), 12 (p = 3, M <= 10) or 33 (p = 5, M = 6), relative to k!/alpha! times the largest c_k.
 
 A Taylor series says nothing beyond its radius of convergence, and a truncated log-density need not be one:
 look at its highest part with `MonomialBasis.homogeneous_parts`.
@@ -32,15 +31,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
+from scipy.linalg import qr
+from scipy.special import ndtri
 
-from paramfilter.polynomials.expansion import directional_taylor
 from paramfilter.polynomials.monomials import MonomialBasis
+from paramfilter.polynomials.series import series_along
 
 CANDIDATES_PER_DIRECTION = 20
 """How many points of the sphere compete for each direction."""
-
-GOLDEN_ITERATIONS = 64
-"""Each brings the generalised golden ratio at least two bits closer."""
 
 
 def taylor_coefficients(
@@ -54,8 +52,8 @@ def taylor_coefficients(
 
     Args:
         function: from an array of parameters to one array of any shape. It may close over traced values.
-            Whatever JAX can differentiate can be expanded, but for a `while_loop` that depends on the
-            parameters.
+            Whatever JAX can differentiate can be expanded, except for loops of `jax.lax` that depend on
+            the parameters.
         center: where to expand.
         basis: the monomials in u = theta - center.
 
@@ -71,16 +69,16 @@ def taylor_coefficients(
         found = f"{center.dtype} of shape {center.shape}"
         raise ValueError(f"the center needs {basis.dimension} floating-point numbers, got {found}")
     if basis.dimension == 1:
-        return directional_taylor(function, center, jnp.ones_like(center), basis.degree)
+        return series_along(function, center, jnp.ones_like(center), basis.degree)
     directions, inverses = _directions_and_inverses(basis)
-    expand = functools.partial(directional_taylor, function, center, order=basis.degree)
     # numpy changes the dtype: JAX 0.12.0.1 mistakes that of an array it has seen while 64-bit numbers were on
-    along = jax.vmap(lambda v: expand(direction=v))(directions.astype(center.dtype))
-    by_degree = [along[:1, 0]] + [
+    expand = jax.vmap(lambda direction: series_along(function, center, direction, basis.degree))
+    along = expand(directions.astype(center.dtype))
+    by_degree = [
         jnp.tensordot(inverse.astype(along.dtype), along[:, k], 1, precision=lax.Precision.HIGHEST)
         for k, inverse in enumerate(inverses, start=1)
     ]
-    return jnp.concatenate(by_degree)
+    return jnp.concatenate([along[:1, 0], *by_degree])
 
 
 @functools.cache
@@ -88,57 +86,24 @@ def _directions_and_inverses(
     basis: MonomialBasis,
 ) -> tuple[Float[np.ndarray, "node param"], list[Float[np.ndarray, "_ node"]]]:
     """Return unit vectors, and for each degree from 1 the matrix from values there to coefficients."""
-    directions = _half_circle(basis.degree) if basis.dimension == 2 else _fekete_points(basis)
+    p, num_directions = basis.dimension, math.comb(basis.dimension - 1 + basis.degree, basis.degree)
+    # points spread evenly over a cube (a Kronecker sequence), sent to Gaussian numbers and so to the sphere
+    counts = np.arange(1, CANDIDATES_PER_DIRECTION * num_directions + 1)
+    candidates = ndtri(np.modf(np.outer(counts, 2 ** (np.arange(1, p + 1) / (p + 1))))[0])
+    candidates /= np.linalg.norm(candidates, axis=1, keepdims=True)
+    pivots = qr(_monomials(basis, basis.degree, candidates)[0].T, mode="r", pivoting=True)[-1]
+    directions = candidates[pivots[:num_directions]]
     inverses = []
     for k in range(1, basis.degree + 1):
-        scale = _isotropic_scale(basis, k)
-        inverses.append(scale[:, None] * np.linalg.pinv(scale * _monomials(basis, k, directions)))
+        monomials, scale = _monomials(basis, k, directions)
+        inverses.append(scale[:, None] * np.linalg.pinv(monomials))
     return directions, inverses
-
-
-def _half_circle(degree: int) -> Float[np.ndarray, "node 2"]:
-    angle = np.pi * np.arange(degree + 1) / (degree + 1)
-    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
-
-
-def _fekete_points(basis: MonomialBasis) -> Float[np.ndarray, "node param"]:
-    """Pick, one by one, the candidate whose monomials are farthest from the span of those picked before."""
-    num_directions = math.comb(basis.dimension - 1 + basis.degree, basis.degree)
-    candidates = _spread_over_sphere(basis.dimension, CANDIDATES_PER_DIRECTION * num_directions)
-    remaining = _isotropic_scale(basis, basis.degree) * _monomials(basis, basis.degree, candidates)
-    picked = []
-    for _ in range(num_directions):
-        picked.append(int(np.argmax(np.sum(remaining**2, axis=1))))
-        unit = remaining[picked[-1]] / np.linalg.norm(remaining[picked[-1]])
-        remaining = remaining - np.outer(remaining @ unit, unit)
-    return candidates[picked]
-
-
-def _spread_over_sphere(dimension: int, count: int) -> Float[np.ndarray, "node param"]:
-    """Return points spread evenly and not by chance.
-
-    A Kronecker sequence in a cube, whose steps are powers of the generalised golden ratio (the root of
-    g^(d+1) = g + 1), sent to Gaussian numbers by Box and Muller's formula and so to the sphere.
-    """
-    pairs = (dimension + 1) // 2
-    golden = 2.0
-    for _ in range(GOLDEN_ITERATIONS):
-        golden = (1 + golden) ** (1 / (2 * pairs + 1))
-    steps = golden ** -np.arange(1.0, 2 * pairs + 1)
-    uniform = np.modf(0.5 + np.outer(np.arange(1, count + 1), steps))[0]
-    radius, angle = np.sqrt(-2 * np.log(uniform[:, :pairs])), 2 * np.pi * uniform[:, pairs:]
-    gaussian = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)[:, :dimension]
-    return gaussian / np.linalg.norm(gaussian, axis=1, keepdims=True)
 
 
 def _monomials(
     basis: MonomialBasis, degree: int, points: Float[np.ndarray, "node param"]
-) -> Float[np.ndarray, "node _"]:
+) -> tuple[Float[np.ndarray, "node _"], Float[np.ndarray, " _"]]:
+    """Return the monomials of one degree, scaled to length 1 at every unit vector, and the scale sqrt(k! / alpha!)."""
     exponents = basis.exponents[basis.degree_slice(degree)]
-    return np.prod(points[:, None, :] ** exponents, axis=2)
-
-
-def _isotropic_scale(basis: MonomialBasis, degree: int) -> Float[np.ndarray, " coeff"]:
-    """Return sqrt(k! / alpha!), with which the monomials of degree k have length 1 at every unit vector."""
-    exponents = basis.exponents[basis.degree_slice(degree)].tolist()
-    return np.sqrt([math.factorial(degree) / math.prod(map(math.factorial, alpha)) for alpha in exponents])
+    scale = np.sqrt([math.factorial(degree) / math.prod(map(math.factorial, alpha)) for alpha in exponents.tolist()])
+    return scale * np.prod(points[:, None, :] ** exponents, axis=2), scale

@@ -90,7 +90,7 @@ class Worker:
         rows, num_series = state.rows(tuple(sheet.ids.tolist())), len(state.row_of)
         spread = lambda values: _at_rows(values, rows, num_series)
         ys, lengths, inputs = jax.tree.map(spread, (sheet.ys, sheet.lengths, sheet.inputs))
-        state = self.fleet.run(state, ys, lengths, inputs)
+        state = self.fleet.run(state, ys, lengths=lengths, inputs=inputs)
         if kept is not None:
             self.fleet.save(kept, state)
         write_posteriors(target, self._posteriors(state), self.signature)
