@@ -94,3 +94,18 @@ def test_inputs_and_pytree_states_are_welcome():
 def test_too_few_particles_are_refused(num_particles):
     with pytest.raises(pf.errors.ModelError, match="at least 2"):
         pf.sir_filter(model(), num_particles)
+
+
+def test_a_parameter_that_is_never_used_is_named():
+    with pytest.warns(UserWarning, match="never uses 'b', 'c'"):
+        probe(model(prior=PRIOR | {"b": dist.Normal(0.0, 1.0), "c": dist.Normal(jnp.zeros(2), 1.0).to_event(1)}))
+
+
+def test_a_parameter_that_only_the_observation_uses_is_used(recwarn):
+    probe(
+        model(
+            prior=PRIOR | {"b": dist.Normal(0.0, 1.0)},
+            observation=lambda theta, x, inputs: dist.Normal(x + theta["b"], 1.0),
+        )
+    )
+    assert not recwarn.list

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -48,8 +49,7 @@ def probe(model: StateSpaceModel) -> ModelShapes:
     inputs = model.example_inputs
     whole: list[str | None] = []
 
-    def one_step(z):
-        theta = model.parameters.constrain(z)
+    def one_step(theta):
         x0 = _draw("initial", model.initial(theta, inputs))
         x1 = _draw("transition", model.transition(theta, x0, inputs))
         require_same_kind(x0, x1)
@@ -60,9 +60,25 @@ def probe(model: StateSpaceModel) -> ModelShapes:
         return x1, y1
 
     # Shapes are known without computing anything: tracing alone finds what is wrong with them.
-    x, y = jax.eval_shape(one_step, jax.ShapeDtypeStruct((model.parameters.dimension,), jnp.result_type(float)))
+    z = jax.ShapeDtypeStruct((model.parameters.dimension,), jnp.result_type(float))
+    theta = jax.eval_shape(model.parameters.constrain, z)
+    program, (x, y) = jax.make_jaxpr(one_step, return_shape=True)(theta)
+    _name_unused(program.jaxpr, theta)
     _refuse_nan(model)
     return ModelShapes(x, y, tuple(whole))
+
+
+def _name_unused(program: jax.extend.core.Jaxpr, theta: Any) -> None:
+    """Warn of parameters that no line of the traced model reads."""
+    read = {id(variable) for line in program.eqns for variable in line.invars}
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(theta)]
+    unused = [path[0].key for path, variable in zip(paths, program.invars, strict=True) if id(variable) not in read]
+    if unused:
+        warnings.warn(
+            f"the model never uses {', '.join(map(repr, unused))}, so nothing is learned about it, and its posterior "
+            "stays its prior. Use it in initial, transition or observation, or take it out of the prior.",
+            stacklevel=4,
+        )
 
 
 def _draw(part: str, law: distributions.DistributionTree) -> Any:
