@@ -35,14 +35,17 @@ RESULTS = ROOT / "benchmarks" / "results" / "mutants.json"
 
 # The numerical core: files, or folders of files, below the package.
 MODULES = (
-    *("filters/loop", "filters/islands", "filters/backward", "beliefs", "proposals", "resampling", "theta_samplers"),
-    *("polynomials", "weights", "compensated", "model", "distributions", "parameters", "kalman", "fleet", "references"),
+    *("filters/loop", "filters/islands", "filters/backward", "beliefs", "proposals", "resampling"),
+    *("polynomials", "numerics/weights", "numerics/compensated", "model", "distributions", "parameters"),
+    *("inspect/linear_gaussian", "fleet", "references"),
 )
 # Where neither the folder nor the first word of the file's name leads to its tests.
 TESTS_ELSEWHERE = {
     "filters/loop": ["filters/test_loop.py", "filters/test_bad_input.py", "filters/test_backward.py"],
-    "kalman": ["references/test_kalman_grid.py", "nodes/test_inner_filters.py"],
+    "inspect/linear_gaussian": ["references/test_kalman_grid.py", "nodes/test_inner_filters.py"],
     "fleet": ["test_fleet.py"],
+    "numerics/weights": ["test_weights.py"],
+    "numerics/compensated": ["test_compensated.py"],
     "beliefs/log_polynomial": ["beliefs/test_taylor.py"],
     "beliefs/coordinates": ["beliefs/test_window.py", "beliefs/test_chebyshev.py"],
 }

@@ -23,6 +23,27 @@ LEARN = ["--filter", "sir", "--particles", "50"]
 """The filter that compiles fastest."""
 
 
+PUSHED = """
+import numpy as np, numpyro.distributions as dist, paramfilter as pf
+TRUTH = {"phi": 0.6}
+inputs = lambda num_steps: {"push": np.zeros(num_steps), "drag": np.zeros(num_steps)}
+pushed = pf.StateSpaceModel(
+    prior={"phi": dist.Normal(0.5, 0.3)},
+    initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
+    transition=lambda theta, x, inputs: dist.Normal(theta["phi"] * x + inputs["push"] - inputs["drag"], 0.5),
+    observation=lambda theta, x, inputs: dist.Normal(x, 0.4),
+    name="pushed",
+    example_inputs={"push": 0.0, "drag": 0.0},
+)
+"""
+
+
+def with_inputs(folder):
+    """Write a model that reads inputs to a folder, and return the folder."""
+    (folder / "pushed_model.py").write_text(PUSHED)
+    return folder
+
+
 @pytest.fixture
 def call(monkeypatch, capsys):
     """Run a command; return its exit code, standard output and standard error."""
@@ -157,8 +178,9 @@ def test_doctor_tells_of_threads(monkeypatch, limits, words):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["sin", "rainfall_runoff"])  # the second reads inputs
-def test_bench_counts_steps(call, model):
+@pytest.mark.parametrize("model", ["sin", "pushed_model:pushed"])  # the second reads inputs
+def test_bench_counts_steps(call, model, monkeypatch, tmp_path):
+    monkeypatch.chdir(with_inputs(tmp_path))
     code, out, said = call("bench", model, "--steps", "20", "--series", "2", "--json", *LEARN)
     assert code == 0, said
     assert json.loads(out)["steps a second"] > 0
@@ -207,8 +229,9 @@ def test_a_line_that_cannot_be_read_is_named(lines, message):
         list(rows_of_lines(lines))
 
 
-def test_columns_find_their_place_in_a_model_with_named_inputs():
-    model = model_named("rainfall_runoff").model
+def test_columns_find_their_place_in_a_model_with_named_inputs(monkeypatch, tmp_path):
+    monkeypatch.chdir(with_inputs(tmp_path))
+    model = model_named("pushed_model:pushed").model
     names = list(model.example_inputs)
     matching = Matching(model, [*names, "day", "flow"], time="day")
     y, inputs = matching.one({**dict.fromkeys(names, 0.5), "day": "mon", "flow": 2.0})

@@ -162,7 +162,7 @@ def test_spare_rows_are_not_seen():
 def test_many_observations_in_one_call_are_what_step_by_step_gives_to_the_last_bit():
     ys = np.asarray(jax.random.normal(jax.random.key(3), (len(IDS), 20)))
     lengths = [20, 3, 0, 17, 20]
-    at_once, by_steps = FLEET.run(start(), ys, lengths), start()
+    at_once, by_steps = FLEET.run(start(), ys, lengths=lengths), start()
     for now in range(20):
         by_steps, _ = FLEET.step(by_steps, ys[:, now], mask=now < np.array(lengths))
     assert at_once.time.tolist() == by_steps.time.tolist() == lengths
@@ -173,7 +173,7 @@ def test_many_observations_in_one_call_are_what_step_by_step_gives_to_the_last_b
 @pytest.mark.parametrize("lengths", [[1, 2], [-1, 0, 0, 0, 0], [0, 0, 0, 0, 3]])
 def test_wrong_lengths_are_refused(lengths):
     with pytest.raises(pf.errors.DataError, match="between 0 and 2 for each of 5"):
-        FLEET.run(start(), np.zeros((len(IDS), 2)), lengths)
+        FLEET.run(start(), np.zeros((len(IDS), 2)), lengths=lengths)
 
 
 def test_a_saved_fleet_goes_on_as_if_it_had_never_stopped(tmp_path):

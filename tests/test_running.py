@@ -93,8 +93,10 @@ def test_posterior_sample_quantile_and_density_agree(filter, after):
     assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-3)
 
 
-def test_a_point_mass_has_no_density_and_says_what_to_do():
-    filter = pf.sir_filter(pf.models.linear_gaussian(), 10)
+def test_single_values_of_theta_have_a_smooth_density():
+    filter = pf.sir_filter(pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5)), 400)
     posterior = filter.posterior(filter.init(jax.random.key(0)))
-    with pytest.raises(pf.errors.BeliefError, match=r"Use posterior\.sample"):
-        posterior.log_prob({"phi": 0.3})
+    grid = np.linspace(-2.5, 3.0, 56)
+    density = np.exp([posterior.log_prob({"phi": phi}) for phi in grid])
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-2)
+    np.testing.assert_allclose(density, np.exp(dist.Normal(0.2, 0.5).log_prob(grid)), atol=0.15)
