@@ -1,6 +1,6 @@
 """From how many ancestors should a belief be mixed? `python -m benchmarks.ancestors`.
 
-Filters with `Chebyshev` beliefs on the contest's data sets of SIN and of the Cauchy autoregression, judged by the same
+Filters with `Grid` beliefs on the contest's data sets of SIN and of the Cauchy autoregression, judged by the same
 references: error of the posterior mean and ratio of sds in units of the reference's, log evidence, and CPU seconds for
 the whole stream, compiling apart. One ancestor is the particle's own: a belief that follows its path.
 """
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import paramfilter as pf
+from benchmarks.mixing import mixing_of
 from benchmarks.on_contest_data import judged
 from benchmarks.problems import CONTEST
 from benchmarks.tables import put_row
@@ -22,7 +23,7 @@ KIND = ("problem", "num_particles", "num_ancestors")
 """What tells one row from another."""
 NUM_KEYS = 3
 """Runs on each data set."""
-NODES = {"sin": 33, "cauchy_ar1": 49}
+VALUES = {"sin": 33, "cauchy_ar1": 129}
 TRIALS = {
     "sin": ((100, 1), (100, 4), (100, 8)),
     "cauchy_ar1": ((100, 1), (100, 2), (100, 4), (100, 8), (400, 2), (400, 8), (100, 32)),
@@ -43,9 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def measure(name: str, num_particles: int, num_ancestors: int) -> dict:
     """Run one filter on all data sets."""
-    belief = pf.beliefs.Chebyshev(NODES[name])
+    belief = pf.beliefs.Grid(VALUES[name])
     filter = pf.extended_parameter_filter(
-        CONTEST[name].model(), num_particles, belief=belief, num_islands=1, num_ancestors=num_ancestors
+        CONTEST[name].model(), num_particles, belief=belief, num_islands=1, mixing=mixing_of(num_ancestors)
     )
     found = judged(name, filter, NUM_KEYS)
     return {

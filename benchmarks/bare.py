@@ -1,14 +1,13 @@
-"""The arithmetic of three filters written bare: JAX alone, one model each, tuned by hand, no checks and no health.
+"""The arithmetic of two filters written bare: JAX alone, one model each, tuned by hand, no checks and no health.
 
 They are the yardstick of `step`: what a step must cost at least, on the same engine. Each function returns a filter,
 that is a first state, a step, and draws of theta with log weights to see that it computes what the library does, for
 
 - `taylor`: SIN with the paper's polynomial of degree 14, moved by the transition;
-- `chebyshev`: SIN with values at 17 points of moving windows, four islands, looking ahead (the default);
 - `conjugate`: AR(1) with an unknown coefficient, exact beliefs, four islands, looking ahead (the default).
 
 What is done by hand here: random numbers for all particles in one call; constants folded; ancestors by counting;
-extremes by masked minima; sums of short rows as matrix products; only the windows that must move are moved.
+extremes by masked minima; sums of short rows as matrix products.
 """
 
 from __future__ import annotations
@@ -146,151 +145,6 @@ def inverted(density, uniform):
     share = jnp.clip((target - below) / jnp.maximum(above - below, 1e-30), 0.0, 1.0) * (first + second)
     root = jnp.sqrt(jnp.maximum(first**2 + (second - first) * share, 0.0))
     return cell + share / jnp.maximum(first + root, 1e-30)
-
-
-class ChebyshevState(NamedTuple):
-    """Each particle has a window (centre, half width, level of sharpness) and values at its points."""
-
-    key: jax.Array
-    time: jax.Array
-    x: jax.Array
-    center: jax.Array
-    half: jax.Array
-    level: jax.Array
-    values: jax.Array
-
-
-NODES, GRID, MOVES, MOVED_SHARE = 17, 65, 6, 64
-CORE, CORE_DEPTH, EDGE_DEPTH, WIDENING, SHRINK, SHARPEN = 0.45, 1.0, 7.0, 0.5, 0.7, 1.5
-_U, _G = -np.cos(np.pi * np.arange(NODES) / (NODES - 1)), np.linspace(-1, 1, GRID)
-_SHARPNESS = np.concatenate([[0.01], np.geomspace(0.1, 12.0, 47)])
-_K = _SHARPNESS[:, None]
-_NODES_AT, _GRID_AT = (np.float32(np.sinh(_K * u) / np.sinh(_K)) for u in (_U, _G))
-_SLOPES = np.float32(np.log(_K * np.cosh(_K * _G) / np.sinh(_K)))
-_RATIOS = np.log(np.sinh(_SHARPNESS) / np.sinh(CORE * _SHARPNESS))
-_CORES, _ENDS = np.float32(np.exp(-_RATIOS)), np.float32((_RATIOS[1:] + _RATIOS[:-1]) / 2)
-_SIGNS = np.where(np.isin(np.arange(NODES), (0, NODES - 1)), 0.5, 1.0) * (-1.0) ** np.arange(NODES)
-_LINES = np.float32(np.stack([np.interp(_G, _U, unit) for unit in np.eye(NODES)]))
-
-
-def barycentric(u):
-    """Return the weights of the nodes in the interpolant at u."""
-    offsets = u[..., None] - np.float32(_U)
-    is_hit = offsets == 0
-    terms = np.float32(_SIGNS) / jnp.where(is_hit, 1.0, offsets)
-    return jnp.where(jnp.any(is_hit, -1, keepdims=True), is_hit, terms / jnp.sum(terms, -1, keepdims=True))
-
-
-def chebyshev(num: int) -> BareFilter:
-    """Make the default filter on SIN, without checks of the approximation."""
-    half = np.float32(5.3 * PRIOR_SD)  # a prior falls by 14 nats within 5.3 sds
-    start = ChebyshevState(
-        jax.random.key(0), jnp.int32(0), jax.random.normal(jax.random.key(1), (num,)), jnp.zeros(num),
-        jnp.full(num, half), jnp.zeros(num, jnp.int32), jnp.zeros((num, NODES)),
-    )  # fmt: skip
-    to_grid = np.float32(np.asarray(barycentric(jnp.asarray(_G, jnp.float32)))).T
-    batch = max(num // MOVED_SHARE, 1)
-    predictive = 1.0 + OBSERVATION_SD**2
-    gain = 1.0 / predictive
-    places = np.arange(GRID, dtype=np.int32)
-
-    def nodes_of(center, half, level):
-        return center[:, None] + half[:, None] * jnp.asarray(_NODES_AT)[level]
-
-    def log_prior(theta):
-        return -0.5 * (theta / PRIOR_SD) ** 2
-
-    def look(center, half, level, values, x, new_x):
-        theta = nodes_of(center, half, level)
-        terms = -0.5 * (new_x[:, None] - jnp.sin(theta * x[:, None])) ** 2
-        profile = (values + terms + log_prior(theta)) @ _LINES
-        top = jnp.max(profile, axis=1, keepdims=True)
-        kept, is_below = profile > top - DEPTH, profile <= top - CORE_DEPTH
-        peak = jnp.min(jnp.where(profile == top, places, GRID - 1), axis=1)[:, None]
-        first, last = jnp.min(jnp.where(kept, places, GRID - 1), axis=1), jnp.max(jnp.where(kept, places, 0), axis=1)
-        left = jnp.max(jnp.where(is_below & (places < peak), places, 0), axis=1)
-        right = jnp.min(jnp.where(is_below & (places > peak), places, GRID - 1), axis=1)
-        at = lambda place: center + half * jnp.asarray(_GRID_AT)[level, place]
-        low, high = at(jnp.maximum(first - 1, 0)), at(jnp.minimum(last + 1, GRID - 1))
-        low = jnp.where(profile[:, 0] > top[:, 0] - EDGE_DEPTH, low - WIDENING * half, low)
-        high = jnp.where(profile[:, -1] > top[:, 0] - EDGE_DEPTH, high + WIDENING * half, high)
-        core_low, core_high = at(left), at(right)
-        middle = (core_low + core_high) / 2
-        reach = jnp.maximum(high - middle, middle - low)
-        ratio = jnp.log(2 * reach / (core_high - core_low))
-        sharp = jnp.sum(ratio[:, None] > _ENDS, axis=1, dtype=jnp.int32)
-        core = half * jnp.asarray(_CORES)[level]
-        is_other = (
-            (reach < SHRINK * half)
-            | (reach > (1 + WIDENING / 4) * half)
-            | (reach * jnp.asarray(_CORES)[sharp] * SHARPEN < core)
-            | (jnp.abs(middle - center) > core)
-        )
-        return terms, middle, reach, sharp, is_other
-
-    def moved(center, half, level, values, new_center, new_half, new_level):
-        k = jnp.asarray(_SHARPNESS, jnp.float32)[level][:, None]
-        theta = nodes_of(new_center, new_half, new_level)
-        u = jnp.arcsinh((theta - center[:, None]) / half[:, None] * jnp.sinh(k)) / k
-        end = jnp.sign(u)
-        inside, before = barycentric(jnp.clip(u, -1.0, 1.0)), barycentric(0.9 * end)
-        to_theta = lambda u: center[:, None] + half[:, None] * jnp.sinh(k * u) / jnp.sinh(k)
-        beyond = (theta - to_theta(end)) / (to_theta(end) - to_theta(0.9 * end))
-        rows = jnp.where((jnp.abs(u) > 1)[..., None], inside + beyond[..., None] * (inside - before), inside)
-        return jnp.einsum("bij,bj->bi", rows, values)
-
-    def absorb(state, x, new_x):
-        def is_unsettled(sight, num_moves):
-            return sight[4] & (num_moves < MOVES)
-
-        def move_some(carry):
-            belief, sight, num_moves = carry
-            rows = jnp.flatnonzero(is_unsettled(sight, num_moves), size=batch, fill_value=num)
-            get = lambda leaf: leaf.at[rows].get(mode="clip")
-            put = lambda leaf, part: leaf.at[rows].set(part, mode="drop")
-            window = tuple(map(get, sight[1:4]))
-            values = moved(*map(get, belief), *window)
-            new = look(*window, values, get(x), get(new_x))
-            return (
-                tuple(map(put, belief, (*window, values))),
-                tuple(map(put, sight, new)),
-                num_moves.at[rows].add(1, mode="drop"),
-            )
-
-        belief = (state.center, state.half, state.level, state.values)
-        carry = (belief, look(*belief, x, new_x), jnp.zeros(num, jnp.int32))
-        belief, sight, _ = jax.lax.while_loop(lambda c: jnp.any(is_unsettled(c[1], c[2])), move_some, carry)
-        values = belief[3] + sight[0]
-        return (*belief[:3], values - jnp.max(values, axis=1, keepdims=True))
-
-    def draw(state: ChebyshevState, uniform):
-        theta = nodes_of(state.center, state.half, state.level)
-        table = (state.values + log_prior(theta)) @ to_grid
-        table = (
-            jnp.maximum(table, jnp.max(table, axis=1, keepdims=True) - 2 * DEPTH) + jnp.asarray(_SLOPES)[state.level]
-        )
-        density = jnp.exp(table - jnp.max(table, axis=1, keepdims=True))
-        u = -1 + 2 / (GRID - 1) * inverted(density, uniform)
-        k = jnp.asarray(_SHARPNESS, jnp.float32)[state.level]
-        return state.center + state.half * jnp.sinh(k * u) / jnp.sinh(k)
-
-    def step(state: ChebyshevState, y) -> ChebyshevState:
-        keys = jax.random.split(jax.random.fold_in(state.key, state.time), 3)
-        drawn = draw(state, jax.random.uniform(keys[0], (num,)))
-        mean = jnp.sin(drawn * state.x)
-        promise = (-0.5 / predictive * (y - mean) ** 2).reshape(ISLANDS, -1)
-        weights = jnp.exp(promise - jnp.max(promise, axis=1, keepdims=True))
-        ancestors = systematic(jax.random.uniform(keys[1], (ISLANDS,)), weights)
-        old, mean = jax.tree.map(lambda leaf: leaf[ancestors], (state[2:], mean))
-        old = ChebyshevState(state.key, state.time, *old)
-        noise = np.float32(np.sqrt(1 - gain)) * jax.random.normal(keys[2], (num,))
-        new_x = mean + gain * (y - mean) + noise
-        return ChebyshevState(state.key, state.time + 1, new_x, *absorb(old, old.x, new_x))
-
-    def draws(state: ChebyshevState, key):
-        return draw(state, jax.random.uniform(key, (num,))), jnp.zeros(num)
-
-    return BareFilter(start, step, draws)
 
 
 class ConjugateState(NamedTuple):

@@ -27,20 +27,21 @@ import numpyro.distributions as dist
 import paramfilter as pf
 from benchmarks import gibbs, references
 from benchmarks.judging import last_state
+from benchmarks.mixing import num_ancestors
 from benchmarks.near_observation import NearObservation
 from benchmarks.problems import PROBLEMS, SEEDS, Problem, data
 from benchmarks.tables import put_row, write_table
+from paramfilter.auto import choose_belief
 from paramfilter.beliefs import (
     Belief,
-    Chebyshev,
     CrossInterpolation,
+    Grid,
     MomentMatched,
     TaylorOfLogDensity,
     TaylorOfMean,
 )
-from paramfilter.choosing import choose_belief
 from paramfilter.errors import BeliefError
-from paramfilter.filters import FilterState, StepInfo
+from paramfilter.filters import FilterState, NoMixing, StepInfo
 from paramfilter.inspect.dependence import ThetaFactors
 from paramfilter.models import (
     cauchy_ar1,
@@ -58,8 +59,8 @@ NUM_PARTICLES = 1000
 NEAR = "cauchy_ar1, near the observation"
 """The Cauchy problem once more, with a proposal made for it by hand."""
 
-PAPERS_LOOP = {"proposal": Bootstrap(), "num_islands": 1, "num_ancestors": 1}
-PATHS = {"num_ancestors": 1}
+PAPERS_LOOP = {"proposal": Bootstrap(), "num_islands": 1, "mixing": NoMixing()}
+PATHS = {"mixing": NoMixing()}
 
 
 @dataclass(frozen=True)
@@ -80,26 +81,24 @@ TAYLOR = (TaylorOfMean(7), TaylorOfLogDensity(10), MomentMatched())
 LOW_ORDER = (TaylorOfMean(3), TaylorOfLogDensity(4), MomentMatched())
 
 CASES = {
-    "SIN": Case(sin, _truth("sin"), 1024, (Chebyshev(17), CrossInterpolation(), *TAYLOR)),
+    "SIN": Case(sin, _truth("sin"), 1024, (Grid(33), CrossInterpolation(), *TAYLOR)),
     "AR(1): phi, q": Case(
         lambda: pf.models.linear_gaussian(q=dist.LogNormal(0.0, 0.5)),
         {"phi": 0.8, "q": 1.0},
         1000,
-        (CrossInterpolation(), Chebyshev(), *LOW_ORDER),
+        (CrossInterpolation(), Grid(), *LOW_ORDER),
     ),
     "stochastic volatility": Case(
         stochastic_volatility, _truth("stochastic_volatility"), 1000, (CrossInterpolation(), *LOW_ORDER[1:])
     ),
-    "Cauchy: a": Case(cauchy_ar1, {"a": 0.7}, 1000, (Chebyshev(49), Chebyshev(33), CrossInterpolation(), *TAYLOR[1:])),
+    "Cauchy: a": Case(cauchy_ar1, {"a": 0.7}, 1000, (Grid(257), Grid(129), CrossInterpolation(), *TAYLOR[1:])),
     "Cauchy: a, scale": Case(
         lambda: cauchy_ar1(scale=dist.LogNormal(0.0, 0.5)),
         {"a": 0.7, "scale": 1.0},
         1000,
-        (Chebyshev((13, 4)), Chebyshev((8, 8)), CrossInterpolation(), *LOW_ORDER[1:]),
+        (Grid(), CrossInterpolation(), *LOW_ORDER[1:]),
     ),
-    "STAR: gamma, c": Case(
-        star, _truth("star"), 1000, (CrossInterpolation(), Chebyshev(), TaylorOfMean(5), *LOW_ORDER[1:])
-    ),
+    "STAR: gamma, c": Case(star, _truth("star"), 1000, (CrossInterpolation(), Grid(), TaylorOfMean(5), *LOW_ORDER[1:])),
     "theta-logistic": Case(theta_logistic, _truth("theta_logistic"), 1000, (CrossInterpolation(), MomentMatched())),
     "smooth transition, p = 5": Case(
         smooth_transition, _truth("smooth_transition"), 500, (CrossInterpolation(), MomentMatched())
@@ -110,7 +109,7 @@ CASES = {
 
 def statistic_size(belief: pf.beliefs.BoundBelief) -> int:
     """Return how many numbers a particle keeps about theta."""
-    return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(jax.eval_shape(belief.start)))
+    return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(jax.eval_shape(belief.init)))
 
 
 def gibbs_table(names: list[str] | None = None) -> dict:
@@ -170,7 +169,7 @@ def filter_table(names: list[str] | None = None) -> dict:
         for parts in variants:
             jax.clear_caches()
             filter = pf.extended_parameter_filter(problem.model(), NUM_PARTICLES, **parts)
-            if not parts and filter.num_ancestors == 1:
+            if not parts and num_ancestors(filter) == 1:
                 continue  # paths are its default
             row = filter_row(problem, filter)
             identity = ("problem", "precision", "proposal", "islands", "ancestors")
@@ -209,7 +208,7 @@ def filter_row(problem: Problem, filter: pf.ParticleFilter) -> dict:
         "precision": str(jnp.result_type(float)),
         "proposal": repr(filter.proposal),
         "islands": filter.num_islands,
-        "ancestors": filter.num_ancestors,
+        "ancestors": num_ancestors(filter),
         "belief": repr(filter.belief),
         "num_steps": problem.num_steps,
         "parameters": _flat_names(trusted["0"]["mean"]),
@@ -236,13 +235,12 @@ def honesty_table(num_settings: int = 200) -> dict:
     """Compare the reported error with the true one over models, settings and lengths drawn at random."""
     jax.config.update("jax_enable_x64", True)
     kinds = [
-        ("SIN", kind)
-        for kind in (*(Chebyshev(n) for n in (5, 6, 7, 9, 11)), *(CrossInterpolation(n) for n in (4, 5, 6, 8)))
+        ("SIN", kind) for kind in (*(Grid(n) for n in (11, 13, 17, 33)), *(CrossInterpolation(n) for n in (4, 5, 6, 8)))
     ]
     kinds += [("SIN", TaylorOfMean(order)) for order in (3, 5, 7)] + [("SIN", MomentMatched())]
-    kinds += [("Cauchy: a", Chebyshev(n)) for n in (17, 21, 25, 33)] + [("Cauchy: a", TaylorOfLogDensity(10))]
+    kinds += [("Cauchy: a", Grid(n)) for n in (17, 33, 65, 129)] + [("Cauchy: a", TaylorOfLogDensity(10))]
     kinds += [("STAR: gamma, c", CrossInterpolation(n)) for n in (20, 30, 45)] + [("STAR: gamma, c", TaylorOfMean(5))]
-    kinds += [("AR(1): phi, q", Chebyshev(n)) for n in (4, 5, 6)] + [("AR(1): phi, q", MomentMatched())]
+    kinds += [("AR(1): phi, q", Grid(n)) for n in (11, 17, 33)] + [("AR(1): phi, q", MomentMatched())]
     lengths = (30, 100, 300, 1000)
     rows = []
     per_kind = -(-num_settings // len(kinds))
@@ -275,7 +273,7 @@ def cost_table(num_particles: int = NUM_PARTICLES, num_rounds: int = 15) -> dict
         jax.clear_caches()
         problem = PROBLEMS[name]
         model = problem.model()
-        kinds = [Chebyshev(17), CrossInterpolation()] if name == "sin" else [choose_belief(model)[0]]
+        kinds = [Grid(33), CrossInterpolation()] if name == "sin" else [choose_belief(model)[0]]
         for kind in kinds:
             rows.append(_cost_row(name, problem, model, kind, num_particles, num_rounds))
             print(json.dumps(rows[-1]), flush=True)
@@ -300,15 +298,15 @@ def _cost_row(name, problem, model, kind, num_particles, num_rounds) -> dict:
     y = jax.tree.map(lambda leaf: leaf[200], ys)
 
     def bare(x, z):
-        datum = lambda one: pf.model.Datum(one, one, y, None)
+        datum = lambda one: pf.model.Transition(one, one, y, None)
         return jax.vmap(lambda one: jax.vmap(lambda point: factors.step(datum(one), point))(z))(x)
 
     def update(shared, statistics, x):
-        return jax.vmap(lambda s, one: belief.absorb(shared, s, pf.model.Datum(one, one, y, None)))(statistics, x)
+        return jax.vmap(lambda s, one: belief.update(shared, s, pf.model.Transition(one, one, y, None)))(statistics, x)
 
     def draw(shared, statistics, z):
         keys = jax.random.split(jax.random.key(3), num_particles)
-        return jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys, shared, statistics, z).z
+        return jax.vmap(belief.sample, in_axes=(0, None, 0, 0))(keys, shared, statistics, z).z
 
     calls = {
         "bare": (jax.jit(bare), (state.x, points)),

@@ -86,7 +86,7 @@ def summarise(name: str, found: Calibration) -> dict:
         "runs": counts.tolist(),
         "alarm_share": np.round(np.sum(found.rhat > RHAT_LIMIT, axis=0) / np.maximum(counts, 1), 4).tolist(),
         "rhat_quantiles": np.round(np.nanquantile(found.rhat[:, reached], [0.05, 0.5, 0.95], axis=0), 3).T.tolist(),
-        "median_ancestors": np.nanmedian(found.num_ancestors[:, reached], axis=0).tolist(),
+        "median_ancestors": np.nanmedian(found.num_unique_ancestors[:, reached], axis=0).tolist(),
         "flagged_share": np.round(np.sum(found.outcome > 0, axis=0) / np.maximum(counts, 1), 4).tolist(),
     }
     by_quantity = {

@@ -21,8 +21,9 @@ import numpy as np
 
 import paramfilter as pf
 from paramfilter.beliefs import BoundBelief
+from paramfilter.beliefs.base import Approximate, Observing, adapt, init_shared
 from paramfilter.inspect.dependence import ThetaFactors
-from paramfilter.model import Datum
+from paramfilter.model import Transition
 from paramfilter.resampling import Systematic
 
 NUM_DRAWS = 256
@@ -40,9 +41,9 @@ class Path:
     x: np.ndarray
     y: np.ndarray
 
-    def data(self) -> Datum:
+    def data(self) -> Transition:
         """Return all steps, with a leading axis of time."""
-        return Datum(self.x[:-1], self.x[1:], self.y, None)
+        return Transition(self.x[:-1], self.x[1:], self.y, None)
 
 
 def simulate_path(model: pf.StateSpaceModel, theta: dict, seed: int, num_steps: int) -> Path:
@@ -59,36 +60,38 @@ def follow(belief: BoundBelief) -> Callable:
     def run(key, x, y):
         key_start, key_steps = jax.random.split(key)
         z = jax.vmap(belief.model.parameters.sample)(jax.random.split(key_start, NUM_DRAWS))
-        shared = belief.start_shared(z)
+        shared = init_shared(belief, z)
         first = jax.tree.map(lambda leaf: leaf[0], x)
-        one = belief.absorb_initial(shared, belief.start(), first, None)
+        one = belief.update_initial(shared, belief.init(), first, None)
         statistics = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (NUM_DRAWS, *leaf.shape)), one)
 
         def step(carry, turn):
             shared, statistics, z = carry
             index, x_prev, x_now, y_now = turn
-            shared, statistics = belief.regroup(shared, statistics, z, jnp.zeros(NUM_DRAWS, z.dtype))
+            shared, statistics = adapt(belief, shared, statistics, z, jnp.zeros(NUM_DRAWS, z.dtype))
             keys = jax.random.split(jax.random.fold_in(key_steps, index), NUM_DRAWS)
-            z = jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys, shared, statistics, z).z
-            datum = Datum(x_prev, x_now, y_now, None)
+            z = jax.vmap(belief.sample, in_axes=(0, None, 0, 0))(keys, shared, statistics, z).z
+            datum = Transition(x_prev, x_now, y_now, None)
             drawn = z
             # As in a filter, draws that explain the datum are kept: weighted by it, and resampled.
             log_weights = jax.vmap(lambda point: factors.step(datum, point))(z)
             resampled = Systematic().resample(jax.random.fold_in(key_steps, len(y) + index), log_weights)
             z = z[resampled.ancestors]
             # All draws follow the same path, so one update serves them all.
-            one = belief.absorb(shared, jax.tree.map(lambda leaf: leaf[0], statistics), datum)
+            one = belief.update(shared, jax.tree.map(lambda leaf: leaf[0], statistics), datum)
             statistics = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (NUM_DRAWS, *leaf.shape)), one)
             repeat = lambda leaf: jnp.broadcast_to(leaf, (NUM_DRAWS, *leaf.shape))
-            seen = Datum(jax.tree.map(repeat, x_prev), jax.tree.map(repeat, x_now), y_now, None)
+            seen = Transition(jax.tree.map(repeat, x_prev), jax.tree.map(repeat, x_now), y_now, None)
             key_witness = jax.random.fold_in(key_steps, 2 * len(y) + index)
-            shared = belief.witness(key_witness, shared, seen, drawn, jnp.zeros(NUM_DRAWS, z.dtype), index)
+            if isinstance(belief, Observing):
+                shared = belief.observe(key_witness, shared, seen, drawn, jnp.zeros(NUM_DRAWS, z.dtype), index)
             return (shared, statistics, z), None
 
         turns = (jnp.arange(len(y)), x[:-1], x[1:], y)
         (shared, statistics, _), _ = jax.lax.scan(step, (shared, statistics, z), turns)
         statistic = jax.tree.map(lambda leaf: leaf[0], statistics)
-        return shared, statistic, belief.approximation_error(shared, statistic)
+        error = belief.error(shared, statistic) if isinstance(belief, Approximate) else jnp.zeros(())
+        return shared, statistic, error
 
     return lambda key, path: run(key, jnp.asarray(path.x, float), jnp.asarray(path.y, float))
 
@@ -117,7 +120,7 @@ def exact_log_density(model: pf.StateSpaceModel) -> Callable:
 
         def one(point):
             def add(total, turn):
-                return total + factors.step(Datum(*turn, None), point), None
+                return total + factors.step(Transition(*turn, None), point), None
 
             start = model.parameters.log_prior(point)
             if factors.depends.initial:
@@ -148,8 +151,8 @@ def exact_points(log_density: Callable, path: Path, start: np.ndarray, scale: np
         if power == 1.0 and turn >= 2 and 1 / np.sum(weights**2) > NUM_POINTS / 4:
             break
         mean = weights @ z
-        centred = z - mean
-        factor = np.linalg.cholesky((weights[:, None] * centred).T @ centred + 1e-24 * np.eye(len(mean)))
+        centerd = z - mean
+        factor = np.linalg.cholesky((weights[:, None] * centerd).T @ centerd + 1e-24 * np.eye(len(mean)))
     return Exact(z, values, weights)
 
 
@@ -209,8 +212,8 @@ def judge(belief: BoundBelief, exact: Exact, shared, statistic, reported) -> Gib
         return GibbsVerdict(np.inf, np.inf, 0.0, np.inf, float(reported))
     kept = kept / max(kept.sum(), 1e-300)
     difference = np.where(kept > 0, difference, 0.0)
-    centred = difference - kept @ difference
-    tilt = np.exp(np.clip(centred, -700, 700))
+    centerd = difference - kept @ difference
+    tilt = np.exp(np.clip(centerd, -700, 700))
     total = kept @ tilt
     divergence = float(np.log(total) - np.log1p(-min(lost, 1 - 1e-12)))
     q = kept * tilt / total
@@ -222,7 +225,7 @@ def judge(belief: BoundBelief, exact: Exact, shared, statistic, reported) -> Gib
         divergence=max(divergence, 0.0),
         mean_error=float(np.max(np.abs((q - exact.weights) @ exact.z / sd))),
         sd_ratio=float(ratios[np.argmax(np.abs(np.log(ratios)))]),
-        error=float(np.sqrt(kept @ centred**2)),
+        error=float(np.sqrt(kept @ centerd**2)),
         reported=float(reported),
     )
 

@@ -1,7 +1,7 @@
 """What a filter's health figures cost: `python -m benchmarks.health`.
 
-The same filter twice in one process, once with R-hat, ancestors, forecasts and the error of beliefs replaced by
-constants; steps are timed in turn, and the ratio of the medians is kept in `results/health.json`.
+The same filter twice in one process, with and without R-hat, ancestors and forecasts; steps are timed in turn, and the
+ratio of the medians is kept in `results/health.json`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,12 @@ import json
 import statistics
 import time
 from pathlib import Path
-from unittest import mock
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import paramfilter as pf
 from benchmarks.problems import PROBLEMS, Problem, data
-from paramfilter.filters import loop
-from paramfilter.filters.health import Lineage
 from paramfilter.models import linear_gaussian
 
 RESULTS = Path(__file__).parent / "results" / "health.json"
@@ -29,34 +25,12 @@ NUM_ROUNDS = 25
 STEPS_A_ROUND = 20
 
 
-class _NoLineage(Lineage):
-    """Ancestors that nobody follows."""
-
-    def through(self, ancestors, time):
-        return self
-
-    def num_ancestors(self):
-        return jnp.int32(0)
-
-
-def without_health():
-    """Replace the health figures of the loop by constants."""
-    none = {
-        "forecast": lambda key, model, x, z, log_weights, inputs: None,
-        "predictive_rank": lambda key, forecasts, y: y,
-        "disagreement": lambda num_islands, z, log_weights: z[0],
-        "approximation_error": lambda belief, shared, statistics, z, log_weights: jnp.zeros((), z.dtype),
-        "Lineage": _NoLineage,
-    }
-    return mock.patch.multiple(loop, **none)
-
-
 def row(problem: Problem, num_particles: int) -> dict:
     """Time both filters on one problem, in turn."""
     ys = data(problem, 0)[1]
     runs = []
-    for is_bare in (False, True):
-        filter = pf.extended_parameter_filter(problem.model(), num_particles)
+    for health in (True, False):
+        filter = pf.extended_parameter_filter(problem.model(), num_particles, health=health)
 
         def steps(state, start, filter=filter):
             def turn(index, state):
@@ -65,9 +39,7 @@ def row(problem: Problem, num_particles: int) -> dict:
             return jax.lax.fori_loop(start, start + STEPS_A_ROUND, turn, state)
 
         compiled = jax.jit(steps)
-        with without_health() if is_bare else mock.patch.object(loop, "Lineage", Lineage):
-            state = filter.init(jax.random.key(1))
-            state = jax.block_until_ready(compiled(state, 0))
+        state = jax.block_until_ready(compiled(filter.init(jax.random.key(1)), 0))
         runs.append((compiled, state))
     times: list[list[float]] = [[], []]
     for turn in range(NUM_ROUNDS):

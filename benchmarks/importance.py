@@ -31,9 +31,9 @@ NUM_CENTRES = 1000
 ROUNDS = (1000, 3000)
 """Weighted draws of each round. The first corrects NUTS, which may be short of tails; the second is what counts."""
 FLATTENING = 0.6
-"""The last round's centres are draws from posterior^0.6, so that tails are seen."""
+"""The last round's centers are draws from posterior^0.6, so that tails are seen."""
 KERNEL_SCALE = 0.5
-"""Of a kernel around a centre, in sds of all centres."""
+"""Of a kernel around a center, in sds of all centers."""
 KERNEL_FREEDOM = 4.0
 """Of a t distribution: its tails are heavier than the posterior's, so that no weight is large."""
 
@@ -52,18 +52,18 @@ def weighted_draws(
     key: KeyArray,
     model: pf.StateSpaceModel,
     ys: np.ndarray,
-    centres: np.ndarray | Float[Array, "draw param"],
+    centers: np.ndarray | Float[Array, "draw param"],
     low: float,
     high: float,
     stretch: Stretch,
 ) -> WeightedDraws:
-    """Weigh draws of theta by prior and grid-filter likelihood; they come from kernels around centres.
+    """Weigh draws of theta by prior and grid-filter likelihood; they come from kernels around centers.
 
     Args:
         key: A typed key.
         model: A model with a scalar state.
         ys: The observations.
-        centres: Coordinates of theta that are roughly drawn from the posterior.
+        centers: Coordinates of theta that are roughly drawn from the posterior.
         low: Lower end of the grid of the state.
         high: Its upper end.
         stretch: The width of theta's first coordinate given the others.
@@ -80,8 +80,8 @@ def weighted_draws(
 
     score_all = jax.jit(lambda zs: jax.lax.map(score, zs))
     key_first, key_last = jax.random.split(key)
-    shares = jnp.full(len(centres), 1.0 / len(centres))
-    first, log_proposal = kernel_mixture(key_first, jnp.asarray(centres), shares, width, ROUNDS[0])
+    shares = jnp.full(len(centers), 1.0 / len(centers))
+    first, log_proposal = kernel_mixture(key_first, jnp.asarray(centers), shares, width, ROUNDS[0])
     log_target = score_all(first)[0]
     flattened = normalised(FLATTENING * log_target - log_proposal)
     pool, log_proposal = kernel_mixture(key_last, first, flattened, width, ROUNDS[1])
@@ -130,15 +130,15 @@ def kernel_mixture(
     key_centre, key_pick, key_move, key_tail = jax.random.split(key, 4)
     middle, widths = weights @ pool[:, 0], jax.vmap(width)(pool)
     pool = pool.at[:, 0].set((pool[:, 0] - middle) / widths)
-    centres = jax.random.choice(key_centre, pool, (NUM_CENTRES,), p=weights)
+    centers = jax.random.choice(key_centre, pool, (NUM_CENTRES,), p=weights)
     factor = KERNEL_SCALE * jnp.linalg.cholesky(jnp.cov(pool, rowvar=False, aweights=weights))
     dimension = pool.shape[1]
     tails = jnp.sqrt(KERNEL_FREEDOM / (2.0 * jax.random.gamma(key_tail, KERNEL_FREEDOM / 2.0, (num, 1))))
     steps = jax.random.normal(key_move, (num, dimension)) * tails
-    drawn = jax.random.choice(key_pick, centres, (num,)) + steps @ factor.T
+    drawn = jax.random.choice(key_pick, centers, (num,)) + steps @ factor.T
 
     def log_density(w):
-        distances = jnp.sum(jax.scipy.linalg.solve_triangular(factor, (w - centres).T, lower=True) ** 2, axis=0)
+        distances = jnp.sum(jax.scipy.linalg.solve_triangular(factor, (w - centers).T, lower=True) ** 2, axis=0)
         return logsumexp(-0.5 * (KERNEL_FREEDOM + dimension) * jnp.log1p(distances / KERNEL_FREEDOM))
 
     widths = jax.vmap(width)(drawn)

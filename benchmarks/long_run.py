@@ -18,9 +18,10 @@ from collections.abc import Iterator
 import jax
 
 import paramfilter as pf
+from benchmarks.mixing import mixing_of
 from benchmarks.stages import DATA_SETS, Stage, autoregression, judge, long_problem
 from benchmarks.tables import put_row
-from paramfilter.choosing import choose_belief
+from paramfilter.auto import choose_belief
 
 NUM_PARTICLES = 1000
 MARKS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
@@ -48,7 +49,7 @@ def filters(
     """Go through the filters that were asked for, each with the name of its kind."""
     for num_islands in options.islands:
         for num_ancestors in options.ancestors:
-            loop = {"num_islands": num_islands, "num_ancestors": num_ancestors}
+            loop = {"num_islands": num_islands, "mixing": mixing_of(num_ancestors)}
             yield "beliefs", pf.ParticleFilter(on.model, NUM_PARTICLES, belief, pf.proposals.LookAhead(), **loop)
 
 

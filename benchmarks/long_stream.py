@@ -15,7 +15,7 @@ import numpyro.distributions as dist
 
 import paramfilter as pf
 from benchmarks.judging import last_state, write_results
-from paramfilter.model import Datum
+from paramfilter.model import Transition
 
 
 def state_bytes(state: pf.filters.FilterState) -> int:
@@ -59,10 +59,10 @@ def drift_of_statistics(num_updates: int) -> dict[str, float]:
     def absorb(index, carry):
         x_prev, statistic, plain = carry
         x = path(index)
-        statistic = belief.absorb(None, statistic, Datum(x_prev, x, jnp.nan, None))
+        statistic = belief.update(None, statistic, Transition(x_prev, x, jnp.nan, None))
         return x, statistic, plain + (x - 0.3 * x_prev) ** 2
 
-    start = (path(jnp.int32(0)), belief.start(), jnp.float32(0.0))
+    start = (path(jnp.int32(0)), belief.init(), jnp.float32(0.0))
     _, (sums,), plain = jax.jit(lambda: jax.lax.fori_loop(1, num_updates + 1, absorb, start))()
     exact = {"precision": 0.0, "shift": 0.0, "square": 0.0}
     block = 1_000_000

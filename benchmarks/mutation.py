@@ -47,7 +47,7 @@ TESTS_ELSEWHERE = {
     "numerics/weights": ["test_weights.py"],
     "numerics/compensated": ["test_compensated.py"],
     "beliefs/log_polynomial": ["beliefs/test_taylor.py"],
-    "beliefs/coordinates": ["beliefs/test_window.py", "beliefs/test_chebyshev.py"],
+    "beliefs/coordinates": ["beliefs/test_grid.py", "beliefs/test_taylor.py"],
 }
 LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*", "_build")
 TEST = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)

@@ -199,8 +199,8 @@ Layout = Callable[[dict[str, Array], Float[Array, " time"]], tuple[Float[Array, 
 
 def around_data(ys: np.ndarray, observation_sd: float) -> Layout:
     """x_t = y_t + sd e_t: where the observations are sharp, all that is left is of order one."""
-    centre, scale = np.concatenate([[0.0], ys]), np.concatenate([[1.0], np.full(len(ys), observation_sd)])
-    return lambda theta, e: (jnp.asarray(centre) + scale * e, jnp.zeros(()))
+    center, scale = np.concatenate([[0.0], ys]), np.concatenate([[1.0], np.full(len(ys), observation_sd)])
+    return lambda theta, e: (jnp.asarray(center) + scale * e, jnp.zeros(()))
 
 
 def around_level(ys: np.ndarray) -> Layout:
@@ -240,8 +240,8 @@ def by_importance(
         log_density = joint_log_density(model, ys, layout_of(ys))
         draws = nuts(model, log_density, start, key_run, num_warmup=600, num_draws=750, acceptance=0.9)
         check = {"method": "NUTS on theta and states", **summary(draws)}
-        centres = draws.z.reshape(-1, draws.z.shape[-1])
-        weighted = weighted_draws(key_weigh, model, ys, centres, *state_range(ys), stretch)
+        centers = draws.z.reshape(-1, draws.z.shape[-1])
+        weighted = weighted_draws(key_weigh, model, ys, centers, *state_range(ys), stretch)
         answer = weighted_summary(model, weighted)
         return {**answer, "split_rhat": check["split_rhat"], "check": {**check, **difference(answer, check)}}
 

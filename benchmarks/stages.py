@@ -1,6 +1,6 @@
 """Models with long data and the right answers at some times, on which whole filters are judged.
 
-AR(1) with an unknown coefficient (prior N(0, 1)), its process variance known or to be learnt too, by a Kalman filter
+AR(1) with an unknown coefficient (prior N(0, 1)), its process variance known or to be learned too, by a Kalman filter
 with quadrature; SIN, STAR and the Cauchy autoregression by a forward filter on a grid of the state; stochastic
 volatility by importance sampling with such a filter, each answer the proposal of the next. Three data sets each. Errors
 are in posterior sds.
@@ -22,6 +22,7 @@ import numpyro.distributions as dist
 import paramfilter as pf
 from benchmarks.answers import Answer
 from benchmarks.importance import weighted_draws, weighted_summary
+from benchmarks.mixing import num_ancestors
 from benchmarks.problems import PROBLEMS
 from benchmarks.references import METHODS, VOLATILITY_RANGE, width_of_level
 
@@ -91,12 +92,12 @@ def _answers(
 ) -> Iterator[tuple[int, Answer]]:
     """Go through the times, each with the moments of its posterior, the parameters in the model's order."""
     with jax.enable_x64(True):
-        centres = jax.vmap(model.parameters.sample)(jax.random.split(jax.random.key(3_000 + seed), 1000))
+        centers = jax.vmap(model.parameters.sample)(jax.random.split(jax.random.key(3_000 + seed), 1000))
         for mark in marks:
             key = jax.random.key(4_000 + seed)
             if name == CHAINED:
-                draws = weighted_draws(key, model, ys[:mark], centres, *VOLATILITY_RANGE, width_of_level)
-                centres = jax.random.choice(key, draws.z, (1000,), p=draws.weights)
+                draws = weighted_draws(key, model, ys[:mark], centers, *VOLATILITY_RANGE, width_of_level)
+                centers = jax.random.choice(key, draws.z, (1000,), p=draws.weights)
                 answer = weighted_summary(model, draws)
             else:
                 answer = METHODS[name](model, ys[:mark], UNCHECKED)
@@ -148,7 +149,7 @@ def judge(on: Stage, filter: pf.ParticleFilter, num_runs: int) -> dict:
 
     return {
         "islands": filter.num_islands,
-        "ancestors": filter.num_ancestors,
+        "ancestors": num_ancestors(filter),
         "times": list(on.marks),
         "rms_error": table(lambda mark: np.sqrt(np.mean(np.square(errors[mark]), axis=0))),
         "median_error": table(lambda mark: np.median(np.abs(errors[mark]), axis=0)),

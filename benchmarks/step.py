@@ -45,10 +45,10 @@ def filter_for(name: str, num_particles: int) -> tuple[pf.ParticleFilter, dict]:
     if name == "taylor":
         return pf.ParticleFilter(model, num_particles, pf.beliefs.TaylorOfMean(7)), truth
     islands = bare.ISLANDS
-    return pf.extended_parameter_filter(model, num_particles, num_islands=islands, num_ancestors=1), truth
+    return pf.extended_parameter_filter(model, num_particles, num_islands=islands, mixing=pf.filters.NoMixing()), truth
 
 
-BARE = {"taylor": bare.taylor, "chebyshev": bare.chebyshev, "conjugate": bare.conjugate}
+BARE = {"taylor": bare.taylor, "conjugate": bare.conjugate}
 
 
 def in_turn(runs: dict[str, Callable[[], Any]]) -> dict[str, np.ndarray]:

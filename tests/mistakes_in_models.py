@@ -199,14 +199,18 @@ def particles_that_islands_cannot_share(filter):
     pf.ParticleFilter(filter.model, 100, pf.beliefs.PointMass(), num_islands=3)
 
 
-@of_filters(errors.ModelError, "PointMass cannot be mixed from 3 ancestors", "use num_ancestors=1")
+@of_filters(
+    errors.ModelError,
+    "PointMass cannot be updated by AncestorMixing(num_ancestors=3)",
+    "use mixing=NoMixing()",
+)
 def three_ancestors(filter):
-    pf.ParticleFilter(filter.model, 100, pf.beliefs.PointMass(), num_ancestors=3)
+    pf.ParticleFilter(filter.model, 100, pf.beliefs.PointMass(), mixing=pf.filters.AncestorMixing(3))
 
 
-@of_filters(errors.ArgumentError, "belief must be a Belief, got 'Chebyshev'", "belief=Chebyshev()")
+@of_filters(errors.ArgumentError, "belief must be a Belief, got 'Grid'", "belief=Grid()")
 def belief_in_quotes(filter):
-    pf.ParticleFilter(filter.model, 100, belief="Chebyshev")
+    pf.ParticleFilter(filter.model, 100, belief="Grid")
 
 
 @of_filters(errors.ArgumentError, "got the class Systematic", "brackets and all")
@@ -228,4 +232,4 @@ def series_of_a_mean_that_does_not_exist(pair_filter):
 
 @of_filters(errors.BeliefError, "this model has 5", "use CrossInterpolation()")
 def chebyshev_for_five_parameters(pair_filter):
-    pf.ParticleFilter(pair_filter.model, 100, pf.beliefs.Chebyshev())
+    pf.ParticleFilter(pair_filter.model, 100, pf.beliefs.Grid())

@@ -8,6 +8,7 @@ import pytest
 import paramfilter as pf
 from paramfilter.beliefs import Conjugate
 from paramfilter.calibration import Calibration
+from paramfilter.filters import PairwiseMixing
 from paramfilter.proposals import LookAhead
 
 NUM_RUNS = 300
@@ -19,7 +20,7 @@ LEAST_CHANCE = 1e-9
 @pytest.fixture(scope="module")
 def found() -> Calibration:
     model = pf.models.linear_gaussian(phi=dist.Normal(0.4, 0.15), r=1.0)
-    filter = pf.ParticleFilter(model, 200, Conjugate(), LookAhead(), num_islands=2, num_ancestors=2)
+    filter = pf.ParticleFilter(model, 200, Conjugate(), LookAhead(), num_islands=2, mixing=PairwiseMixing())
     return pf.calibrate(jax.random.key(0), filter, TIMES, NUM_RUNS, progress=False)
 
 

@@ -46,7 +46,7 @@ def test_a_good_run_passes_what_can_be_judged(short):
         "W04": "Conjugate reports no approximation error",
         "W05": "it needs 50 observations, there are 30 of y",
         "W08": "not looked for with Conjugate",
-        "W12": "no SkipOutliers",
+        "W12": "no OutlierGate",
         "W13": "not looked for with Conjugate",
         "W14": "Conjugate has no estimate of it",
     }
@@ -59,9 +59,9 @@ def test_a_good_run_passes_what_can_be_judged(short):
 
 def test_one_island_says_that_nothing_measures_the_monte_carlo_error(short):
     state, history = short
-    made_by = json.dumps(json.loads(state.made_by) | {"islands": 1})
+    fingerprint = json.dumps(json.loads(state.fingerprint) | {"islands": 1})
     info = replace(history.info, rhat=jnp.full_like(history.info.rhat, jnp.nan))
-    diagnosis = pf.diagnose(replace(state, made_by=made_by), replace(history, info=info))
+    diagnosis = pf.diagnose(replace(state, fingerprint=fingerprint), replace(history, info=info))
     assert {"W03", "W11"} <= {one.code.code for one in diagnosis.not_judged}
     assert "measures the Monte Carlo error" in str(diagnosis) and "num_islands=4" in str(diagnosis)
 
@@ -100,9 +100,9 @@ def test_long_runs_of_few_particles_are_caught(filter):
 def test_paths_do_not_matter_while_beliefs_are_mixed(filter):
     """The same loss of paths is named or not, as beliefs were last mixed long ago, a moment ago, or never."""
     state, history = pf.run(filter, filter.init(jax.random.key(1)), data(filter, 2000), progress=False)
-    assert int(state.mixed_at) == -1
-    for mixed_at, is_named in ((-1, True), (1500, True), (1990, False)):
-        assert ("W02" in found(pf.diagnose(replace(state, mixed_at=jnp.int32(mixed_at)), history))) == is_named
+    assert int(state.last_mixed) == -1
+    for last_mixed, is_named in ((-1, True), (1500, True), (1990, False)):
+        assert ("W02" in found(pf.diagnose(replace(state, last_mixed=jnp.int32(last_mixed)), history))) == is_named
 
 
 def test_a_wrong_model_is_caught(filter):

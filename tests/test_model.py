@@ -18,8 +18,8 @@ def test_noises_of_moves_and_observations_are_independent():
         assert abs(np.corrcoef(first, second)[0, 1]) < 6 / np.sqrt(num_steps)  # false alarms: 2e-9 each
 
     model, theta = pf.models.linear_gaussian(), {"phi": jnp.float32(0.6)}
-    keys = jax.random.split(jax.random.key(1), num_steps)
-    following = jax.vmap(lambda key: model.sample_next(key, theta, jnp.float32(0.0), None))(keys)
+    keys = jax.random.split(jax.random.key(1), (num_steps, 2))
+    following = jax.vmap(lambda pair: model.sample_next(*pair, theta, jnp.float32(0.0), None))(keys)
     variance = np.var(moves) + np.var(errors)
     assert np.var(following) == pytest.approx(variance, rel=6 * np.sqrt(2 * 2 / num_steps))  # two estimates of it
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from paramfilter.diagnostics.diagnosis import NUM_BINS, NUM_RANKS, SURPRISE_LIMIT
-from paramfilter.filters.health import predictive_rank
-from paramfilter.numerics.ranks import chance_of_ranks, count_ranks
+from paramfilter.filters.health import Forecasts, predictive_rank
+from paramfilter.numerics.ranks import count_ranks, uniformity_p_value
 
 NUM_HISTORIES = 100
 
@@ -18,7 +18,7 @@ KINDS = {
 
 
 def chance(ranks):
-    return chance_of_ranks(np.asarray(ranks), NUM_RANKS, NUM_BINS)
+    return uniformity_p_value(np.asarray(ranks), NUM_RANKS, NUM_BINS)
 
 
 @pytest.mark.parametrize("num_steps", [3_000, 30_000, 300_000])
@@ -41,7 +41,7 @@ def test_an_observation_among_its_forecasts_has_a_uniform_rank(is_count):
         key_draw, key_rank = jax.random.split(key)
         drawn = jax.random.normal(key_draw, (NUM_RANKS,))
         drawn = jnp.floor(jnp.exp(0.5 * drawn)) if is_count else drawn
-        return predictive_rank(key_rank, drawn[1:], drawn[0])
+        return predictive_rank(Forecasts(drawn[1:], jax.random.uniform(key_rank)), drawn[0])
 
     ranks = rank(jax.random.split(jax.random.key(1), 30_000))
     assert np.min(ranks) >= 0 and np.max(ranks) <= 1

@@ -51,17 +51,17 @@ def test_steps_are_counted_where_no_times_are_given():
 @pytest.mark.parametrize("name", ["run.nc", "run.zarr"])
 def test_a_saved_result_comes_back_the_same(tmp_path, name):
     pf.results.save_result(tmp_path / name, tree())
-    assert pf.results.open_result(tmp_path / name).identical(tree())
+    assert pf.results.load_result(tmp_path / name).identical(tree())
 
 
 def test_what_is_no_result_is_refused_by_name(tmp_path):
     (tmp_path / "torn.nc").write_bytes(b"not a file of that kind")
     with pytest.raises(pf.errors.DataError, match=r"torn\.nc cannot be read"):
-        pf.results.open_result(tmp_path / "torn.nc")
+        pf.results.load_result(tmp_path / "torn.nc")
     with pytest.raises(pf.errors.DataError, match="no result at"):
-        pf.results.open_result(tmp_path / "none.nc")
+        pf.results.load_result(tmp_path / "none.nc")
     with pytest.raises(pf.errors.DataError, match=r"ends in \.nc"):
-        pf.results.open_result(tmp_path / "result.csv")
+        pf.results.load_result(tmp_path / "result.csv")
 
 
 def test_arviz_reads_it_and_its_rhat_is_the_islands_disagreement():
@@ -144,7 +144,7 @@ TABLE = {"day": ["mon", "tue", "wed"], "a": [0.1, None, 0.3], "b": [1, 2, 3], "r
 def test_tables_of_all_kinds_give_the_same_numbers(library):
     makers = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
     table = TABLE if library == "dict" else getattr(pytest.importorskip(library), makers[library])(TABLE)
-    data = pf.observations_from(table, y=["a", "b"], inputs={"rain": "rain"}, time="day")
+    data = pf.observations_from_table(table, y=["a", "b"], inputs={"rain": "rain"}, time="day")
     assert np.array_equal(data.ys, [[0.1, 1], [np.nan, 2], [0.3, 3]], equal_nan=True)
     assert np.array_equal(data.inputs["rain"], [0.0, 2.0, 1.0])
     assert list(data.times) == ["mon", "tue", "wed"]
@@ -153,9 +153,9 @@ def test_tables_of_all_kinds_give_the_same_numbers(library):
 def test_the_index_of_a_series_is_kept():
     pandas = pytest.importorskip("pandas")
     days = pandas.date_range("2026-01-01", periods=3)
-    data = pf.observations_from(pandas.Series([1.0, 2.0, 3.0], index=days, name="level"))
+    data = pf.observations_from_table(pandas.Series([1.0, 2.0, 3.0], index=days, name="level"))
     assert list(data.times) == list(days.to_numpy())
-    assert pf.observations_from(pandas.Series([1.0, 2.0])).times is None
+    assert pf.observations_from_table(pandas.Series([1.0, 2.0])).times is None
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_the_index_of_a_series_is_kept():
 )
 def test_a_wrong_column_is_named(columns, message):
     with pytest.raises(pf.errors.DataError, match=message):
-        pf.observations_from(TABLE, **columns)
+        pf.observations_from_table(TABLE, **columns)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_wrong_column_is_named(columns, message):
     ],
 )
 def test_texts_that_are_all_dates_become_dates(texts, kind):
-    times = pf.observations_from({"y": [1.0, 2.0], "when": texts}, y="y", time="when").times
+    times = pf.observations_from_table({"y": [1.0, 2.0], "when": texts}, y="y", time="when").times
     assert times is not None and times.dtype.kind == kind
 
 
@@ -198,5 +198,5 @@ def test_parameters_keep_the_order_of_the_prior(tmp_path):
     found = filter.posterior(state)
     assert [*found.mean()] == [*found.sd()] == [*found.quantile(0.5)] == ["slope", "level"]
     pf.results.save_result(tmp_path / "run.nc", pf.to_datatree(state, history))
-    kept = pf.results.open_result(tmp_path / "run.nc")
+    kept = pf.results.load_result(tmp_path / "run.nc")
     assert [*kept["posterior"].data_vars] == [*kept["filtered"].data_vars] == ["slope", "level"]

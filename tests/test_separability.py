@@ -1,18 +1,18 @@
-"""What `analyse` says of models whose structure is known."""
+"""What `inspect_model` says of models whose structure is known."""
 
 import jax.numpy as jnp
 import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation
-from paramfilter.choosing import choose_belief
-from paramfilter.inspect import analyse
+from paramfilter.auto import choose_belief
+from paramfilter.beliefs import Conjugate, CrossInterpolation, Grid
+from paramfilter.inspect import inspect_model
 from paramfilter.inspect.cross import cross_of_prior
 
 
 def test_the_blocks_of_a_model_are_found():
-    report = analyse(pf.models.linear_gaussian(q=dist.LogNormal(0.0, 0.5), r=dist.LogNormal(-1.0, 0.5)))
+    report = inspect_model(pf.models.linear_gaussian(q=dist.LogNormal(0.0, 0.5), r=dist.LogNormal(-1.0, 0.5)))
     assert report.blocks == (("phi", "q"), ("r",))
     assert not report.conjugate and "LogNormal" in report.not_conjugate_because
     assert report.exact_rank == 5 and report.recommended == "CrossInterpolation"
@@ -34,9 +34,9 @@ def seasonal(**inputs):
 def test_typical_inputs_show_what_one_example_hides():
     """log p(x' | theta) has the terms a e^(bu) and a^2 e^(2bu): two numbers for each season."""
     seasons = jnp.array([-1.0, 0.0, 1.0])
-    assert analyse(seasonal(example_inputs=1.0)).exact_rank == 2
+    assert inspect_model(seasonal(example_inputs=1.0)).exact_rank == 2
     model = seasonal(typical_inputs=seasons)
-    assert analyse(model).exact_rank == 6
+    assert inspect_model(model).exact_rank == 6
     assert model.example_inputs == -1.0
     assert model.inputs_at(jnp.arange(4)).tolist() == [-1.0, 0.0, 1.0, -1.0]
 
@@ -48,8 +48,8 @@ def test_a_parameter_that_changes_nothing_is_named():
         transition=lambda theta, x, inputs: dist.Normal(theta["a"] * x, 1.0),
         observation=lambda theta, x, inputs: dist.Normal(x, 0.5),
     )
-    report = analyse(model)
-    assert report.silent == ("idle",)
+    report = inspect_model(model)
+    assert report.unidentified == ("idle",)
     assert "cannot teach: idle" in str(report)
 
 
@@ -58,8 +58,8 @@ def test_a_parameter_that_changes_nothing_is_named():
     ("model", "belief"),
     [
         (pf.models.linear_gaussian, Conjugate()),
-        (pf.models.sin, Chebyshev(17)),
-        (pf.models.cauchy_ar1, Chebyshev(49)),
+        (pf.models.sin, Grid(33)),
+        (pf.models.cauchy_ar1, Grid(129)),
         (pf.models.stochastic_volatility, CrossInterpolation()),
     ],
 )
@@ -68,7 +68,7 @@ def test_the_choice_suits_the_model(model, belief):
 
 
 def test_the_choice_is_kept_with_its_reason():
-    assert "Chebyshev(num_nodes=17) (" in pf.extended_parameter_filter(pf.models.sin(), 10).choice
+    assert "Grid(num_values=33) (" in pf.extended_parameter_filter(pf.models.sin(), 10).choice
 
 
 def test_a_model_is_decomposed_once_whoever_asks():

@@ -21,7 +21,7 @@ def info(ess, log_evidence, outcome):
         num_nan=jnp.array([0, 2, 1]),
         approximation_error=0.1 * same,
         rhat=jnp.full((3, 1), jnp.nan),
-        num_ancestors=jnp.array([3, 4, 5]),
+        num_unique_ancestors=jnp.array([3, 4, 5]),
         pit=0.5 * same,
     )
 
@@ -30,7 +30,7 @@ def test_what_devices_say_is_pooled():
     islands = IslandMoments(jnp.array([[[0.0]], [[0.0]], [[3.0]]]), jnp.ones((3, 1, 1)), jnp.full((3, 1), 100.0))
     found = _pooled_info(info([10.0, 20.0, 30.0], [-1.0, -1.0, -1.0], [1, 0, 4]), islands)
     assert float(found.ess) == 60.0 and int(found.outcome) == 5 and bool(found.resampled)
-    assert int(found.num_nan) == 3 and int(found.num_ancestors) == 12
+    assert int(found.num_nan) == 3 and int(found.num_unique_ancestors) == 12
     assert float(found.log_evidence_increment) == pytest.approx(-1.0, abs=1e-6), "equal shares of equal evidence"
     # The means have a variance of 3, of which 1/100 is chance.
     assert float(found.rhat[0]) == pytest.approx(np.sqrt(1 + 3 - 0.01), rel=1e-5)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paramfilter.numerics.sparse import rarely
+from paramfilter.numerics.sparse import sparse_cond
 
 counted = [0]
 
@@ -23,7 +23,7 @@ def costly(operands):
 
 
 def both(is_due, key, shift, x):
-    return rarely(is_due, costly, (key, shift, x), {"x": x, "twice": x})
+    return sparse_cond(is_due, costly, (key, shift, x), {"x": x, "twice": x})
 
 
 @pytest.mark.slow

@@ -46,8 +46,8 @@ class Hasty(pf.beliefs.Conjugate):
         bound = super().bind(model)
 
         class Twice(BoundConjugate):
-            def absorb(self, shared, statistic, datum):
-                return super().absorb(shared, super().absorb(shared, statistic, datum), datum)
+            def update(self, shared, statistic, datum):
+                return super().update(shared, super().update(shared, statistic, datum), datum)
 
         return Twice(**{name: getattr(bound, name) for name in bound.__dataclass_fields__})
 

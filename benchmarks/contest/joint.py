@@ -73,10 +73,10 @@ def joint_draws(
     first = frame_at(log_density, middle, quiet_path(model, middle, inputs, len(ys), units))
     pilot = run(key_pilot, first, middle + PILOT_SPREAD * spread, 300, 150).z
     pilot = jnp.asarray(pilot.reshape(-1, pilot.shape[-1]))
-    centre = jnp.mean(pilot, axis=0)
-    last = frame_at(log_density, centre, first.path)
+    center = jnp.mean(pilot, axis=0)
+    last = frame_at(log_density, center, first.path)
     chosen = jax.random.choice(key_choose, pilot, (NUM_CHAINS,), replace=False)
-    return run(key_run, last, centre + 2 * (chosen - centre), 500, num_draws)
+    return run(key_run, last, center + 2 * (chosen - center), 500, num_draws)
 
 
 def joint_log_density(model: pf.StateSpaceModel, ys: np.ndarray, inputs: Inputs, units: Units) -> JointLogDensity:

@@ -83,9 +83,9 @@ def smc2(task: Task) -> Iterator[Posterior]:
 
 
 @cache
-def smc2_once(problem: str, num_theta: int, num_x: int) -> pf.references.Smc2:
+def smc2_once(problem: str, num_theta: int, num_x: int) -> pf.references.SMC2:
     """Return a sampler that keeps what it has compiled."""
-    return pf.references.Smc2(CONTEST[problem].model(), num_theta, num_x)
+    return pf.references.SMC2(CONTEST[problem].model(), num_theta, num_x)
 
 
 def pmmh(task: Task) -> Iterator[Posterior]:

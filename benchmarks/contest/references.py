@@ -157,8 +157,8 @@ def by_joint_nuts_and_weights(
     def method(model, ys, inputs, seed):
         draws = joint_draws(model, ys, inputs, seed, num_draws, units)
         answer = {"method": "NUTS on theta and states", **summary(draws)}
-        centres = draws.z.reshape(-1, draws.z.shape[-1])
-        weighted = weighted_draws(jax.random.key(4_000 + seed), model, ys, centres, *state_range, stretch)
+        centers = draws.z.reshape(-1, draws.z.shape[-1])
+        weighted = weighted_draws(jax.random.key(4_000 + seed), model, ys, centers, *state_range, stretch)
         check = weighted_summary(model, weighted)
         return {**answer, "check": {**check, **difference(answer, check)}}
 

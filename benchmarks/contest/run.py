@@ -21,7 +21,7 @@ from benchmarks.contest import rows
 from benchmarks.contest.ladders import LADDERS, Ladder
 from benchmarks.contest.rivals.running import answer, task_of
 from benchmarks.problems import CONTEST, Problem, data, inputs_of
-from paramfilter.choosing import choose_algorithm
+from paramfilter.auto import choose_algorithm
 
 MOST_SECONDS, LEAST_SECONDS = 60.0, 10.0
 """Of the limit up to which ladders are climbed."""

@@ -12,17 +12,11 @@ from paramfilter.diagnostics import CODES
 def write_pages(app: Sphinx) -> None:
     """Write `warnings/W01.md` and so on, beside the index."""
     for code in CODES:
-        text = (
-            f"# {code.code}: {code.title}\n\n## What it means\n\n{_sentence(code.meaning)}\n\n"
-            f"## What to try\n\n{_sentence(code.cure)}\n"
-        )
+        fixes = "\n".join(f"- {fix}" for fix in code.fixes)
+        text = f"# {code.code}: {code.title}\n\n## What it means\n\n{code.meaning}\n\n## What to try\n\n{fixes}\n"
         page = Path(app.srcdir) / "warnings" / f"{code.code}.md"
         if not page.exists() or page.read_text() != text:  # an unchanged page is not built again
             page.write_text(text)
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]
 
 
 def setup(app: Sphinx) -> dict:

@@ -16,8 +16,9 @@ from jaxtyping import Array, Float
 from scipy.special import logsumexp
 
 from paramfilter.beliefs import Belief
+from paramfilter.beliefs.base import init_shared
 from paramfilter.inspect.dependence import ThetaFactors
-from paramfilter.model import Datum, StateSpaceModel, simulate
+from paramfilter.model import StateSpaceModel, Transition, simulate
 from paramfilter.types import Theta
 
 POINTS_AT_ONCE = 64
@@ -47,7 +48,9 @@ def _compiled(model: StateSpaceModel, times: tuple[int, ...]) -> Callable[[Array
     factors, stops = ThetaFactors(model), np.asarray(times) - 1
 
     def at_point(path, point):
-        terms = jax.vmap(lambda x_prev, x: factors.step(Datum(x_prev, x, jnp.nan, None), point))(path[:-1], path[1:])
+        terms = jax.vmap(lambda x_prev, x: factors.step(Transition(x_prev, x, jnp.nan, None), point))(
+            path[:-1], path[1:]
+        )
         return model.parameters.log_prior(point) + jnp.cumsum(terms)[stops]
 
     return jax.jit(lambda path, z: jax.lax.map(lambda one: at_point(path, one), z, batch_size=POINTS_AT_ONCE))
@@ -66,13 +69,13 @@ def believed_log_densities(
 
         @jax.jit
         def follow(path, points):
-            shared = bound.start_shared(jnp.zeros((2, model.parameters.dimension)))
+            shared = init_shared(bound, jnp.zeros((2, model.parameters.dimension)))
 
             def absorb(statistic, pair):
-                statistic = bound.absorb(shared, statistic, Datum(pair[0], pair[1], jnp.nan, None))
+                statistic = bound.update(shared, statistic, Transition(pair[0], pair[1], jnp.nan, None))
                 return statistic, statistic
 
-            _, all_statistics = jax.lax.scan(absorb, bound.start(), (path[:-1], path[1:]))
+            _, all_statistics = jax.lax.scan(absorb, bound.init(), (path[:-1], path[1:]))
             chosen = jax.tree.map(lambda leaf: leaf[stops], all_statistics)
             at_points = lambda statistic: jax.vmap(lambda one: bound.log_prob(shared, statistic, one))(points)
             return jax.lax.map(at_points, chosen)

@@ -108,7 +108,7 @@ def compute_sin_divergence(
     times: Sequence[int] = tuple(2**power for power in range(4, 17)),
     num_data_sets: int = 10,
 ) -> Results:
-    """Return divergences for every order, data set and T, from series centred at 0 and at the truth."""
+    """Return divergences for every order, data set and T, from series centerd at 0 and at the truth."""
     model, z = sin(), GRID[:, None]
     paths = [simulate_states(model, TRUTH, seed, max(times)) for seed in range(num_data_sets)]
     exact = [exact_log_densities(model, path, z, times) for path in paths]

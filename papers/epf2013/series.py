@@ -73,7 +73,7 @@ def printed_cauchy(order: int = 10) -> Belief:
 def printed_star(order: int = 9) -> Belief:
     """Return the belief of Section 5.3: the logistic function up to u^order, drawn from by one Metropolis step.
 
-    A power of gamma (x - c) has twice its degree in gamma and c together. The centre is free, for the polynomial is
+    A power of gamma (x - c) has twice its degree in gamma and c together. The center is free, for the polynomial is
     the same; this one cancels least.
     """
     belief = TaylorOfMean(2 * order, center={"gamma": 0.0, "c": 3.0}, sampler=RandomWalk(1))

@@ -17,12 +17,12 @@ from .checkpoint import save as save
 from .diagnostics import diagnose as diagnose
 from .diagnostics import explain as explain
 from .errors import ParamfilterError as ParamfilterError
+from .filters import OutlierGate as OutlierGate
 from .filters import ParticleFilter as ParticleFilter
-from .filters import SkipOutliers as SkipOutliers
 from .fleet import Fleet as Fleet
 from .model import StateSpaceModel as StateSpaceModel
 from .model import simulate as simulate
-from .observations import observations_from as observations_from
+from .observations import observations_from_table as observations_from_table
 from .outcome import Outcome as Outcome
 from .presets import assumed_parameter_filter as assumed_parameter_filter
 from .presets import auto_filter as auto_filter

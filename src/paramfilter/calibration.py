@@ -27,7 +27,7 @@ from paramfilter.errors import DataError
 from paramfilter.filters import Filter
 from paramfilter.inspect.probe import probe
 from paramfilter.model import simulate
-from paramfilter.numerics.ranks import chance_of_ranks
+from paramfilter.numerics.ranks import uniformity_p_value
 from paramfilter.types import Inputs, KeyArray
 
 NUM_DRAWS = 199
@@ -48,7 +48,7 @@ class Calibration:
         quantities: Names of what was ranked.
         ranks: One for each run, time and quantity; NaN where a run could not be ranked.
         rhat: Largest disagreement of the islands, over the parameters; NaN with one island.
-        num_ancestors: Distinct ancestors behind the particles.
+        num_unique_ancestors: Distinct ancestors behind the particles.
         outcome: All flags raised so far.
     """
 
@@ -56,7 +56,7 @@ class Calibration:
     quantities: tuple[str, ...]
     ranks: Float[np.ndarray, "run time quantity"]
     rhat: Float[np.ndarray, "run time"]
-    num_ancestors: Int[np.ndarray, "run time"]
+    num_unique_ancestors: Int[np.ndarray, "run time"]
     outcome: Int[np.ndarray, "run time"]
 
     def cover(self, level: float = 0.9) -> dict[str, Float[np.ndarray, " time"]]:
@@ -69,7 +69,7 @@ class Calibration:
         """Return the chi-square probability that uniform ranks are as uneven as these."""
         found = np.empty(self.ranks.shape[1:])
         for place in np.ndindex(found.shape):
-            found[place] = chance_of_ranks(self.ranks[:, *place], NUM_DRAWS + 1, num_bins)
+            found[place] = uniformity_p_value(self.ranks[:, *place], NUM_DRAWS + 1, num_bins)
         return {name: found[:, index] for index, name in enumerate(self.quantities)}
 
     def __str__(self) -> str:
@@ -132,11 +132,13 @@ def _look(
     truth, xs, ys, states = filter.compiled(_begin)(keys, clock, inputs, initial_inputs)
     looks, start = [], 0
     for time in times:
-        states, rhat, num_ancestors = filter.compiled(_advance)(states, ys, inputs, jnp.int32(start), jnp.int32(time))
+        states, rhat, num_unique_ancestors = filter.compiled(_advance)(
+            states, ys, inputs, jnp.int32(start), jnp.int32(time)
+        )
         now = jax.tree.map(lambda leaf, last=time - 1: leaf[:, last], (xs, ys))
         inputs_now = jax.tree.map(lambda leaf, last=time - 1: leaf[last], inputs)
         ranks = filter.compiled(_rank)(keys, states, truth, *now, inputs_now, jnp.int32(time))
-        looks.append([np.asarray(part) for part in (ranks, rhat, num_ancestors, states.outcome)])
+        looks.append([np.asarray(part) for part in (ranks, rhat, num_unique_ancestors, states.outcome)])
         start = time
     return tuple(np.stack(parts, axis=1) for parts in zip(*looks, strict=True))
 
@@ -160,7 +162,7 @@ def _advance(filter: Filter, states: Any, ys, inputs, start, stop):
         def turn(index, carry):
             y, inputs_now = jax.tree.map(lambda leaf: leaf[index], (series, inputs))
             state, info = filter.step(carry[0], y, inputs_now)
-            return state, jnp.max(info.rhat), info.num_ancestors
+            return state, jnp.max(info.rhat), info.num_unique_ancestors
 
         nothing = (state, jnp.zeros((), jnp.result_type(float)), jnp.int32(0))
         return jax.lax.fori_loop(start, stop, turn, nothing)

@@ -42,12 +42,12 @@ def save(path: str | os.PathLike, state: Any) -> None:
         path: Where to; by custom `something.safetensors`.
         state: The state.
     """
-    if not hasattr(state, "made_by"):
+    if not hasattr(state, "fingerprint"):
         raise ArgumentError(
             f"state must be the state of a filter, got {kind_of(state)}. The call is save(path, state); a fleet is "
             "saved with fleet.save(path, state)."
         )
-    write(path, FILTER, state, {"key_impl": str(jax.random.key_impl(state.key)), "made_by": state.made_by})
+    write(path, FILTER, state, {"key_impl": str(jax.random.key_impl(state.key)), "fingerprint": state.fingerprint})
 
 
 def restore(path: str | os.PathLike, filter: Filter) -> Any:
@@ -119,7 +119,7 @@ def read(path: str | os.PathLike, kind: str, filter: Filter) -> Saved:
     if found != kind:
         cure = READERS.get(found, "update paramfilter")
         raise CheckpointError(f"{path} holds the state of a {found}, not of a {kind}; {cure}.")
-    difference = first_difference(header["made_by"], filter.fingerprint)
+    difference = first_difference(header["fingerprint"], filter.fingerprint)
     if difference is not None:
         raise CheckpointError(
             f"{path} belongs to another filter; {difference}. Build the filter as it was when the checkpoint was saved."

@@ -36,16 +36,16 @@ from paramfilter import distributions
 from paramfilter.arguments import require_key, require_kind, whole_number
 from paramfilter.config import use_compilation_cache
 from paramfilter.errors import DataError, ModelError
-from paramfilter.laws import ARGUMENTS, describe, explained
 from paramfilter.parameters import Parameters
 from paramfilter.tracing import is_traced
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
+from paramfilter.user_functions import ARGUMENTS, describe, explained
 from paramfilter.waiting import waiting
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Datum:
+class Transition:
     """What one step teaches: the pair of states, and the observation of the second (NaN where missing)."""
 
     x_prev: State
@@ -123,9 +123,10 @@ class StateSpaceModel:
         """Draw an observation of `x`."""
         return distributions.sample(key, self.observation(theta, x, inputs))
 
-    def sample_next(self, key: KeyArray, theta: Theta, x: State, inputs: Inputs) -> Observation:
+    def sample_next(
+        self, key_move: KeyArray, key_observe: KeyArray, theta: Theta, x: State, inputs: Inputs
+    ) -> Observation:
         """Draw the observation of the state after `x`."""
-        key_move, key_observe = jax.random.split(key)
         x_next = strongly_typed(self.sample_transition(key_move, theta, x, inputs))
         return self.sample_observation(key_observe, theta, x_next, inputs)
 

@@ -5,7 +5,7 @@ floats; what is null or NaN there is a missing value here. Times are kept as the
 and become dates; they never enter the numbers.
 
 >>> table = {"day": ["mon", "tue", "wed"], "level": [0.1, None, 0.3], "rain": [0.0, 2.0, 1.0]}
->>> data = observations_from(table, y="level", inputs={"rain": "rain"}, time="day")
+>>> data = observations_from_table(table, y="level", inputs={"rain": "rain"}, time="day")
 >>> data.ys, data.inputs, data.times
 (array([0.1, nan, 0.3]), {'rain': array([0., 2., 1.])}, array(['mon', 'tue', 'wed'], dtype='<U3'))
 """
@@ -50,7 +50,9 @@ class Observations:
         return len(jax.tree.leaves(self.ys)[0])
 
 
-def observations_from(table: Any, y: Columns = None, inputs: Columns = None, time: str | None = None) -> Observations:
+def observations_from_table(
+    table: Any, y: Columns = None, inputs: Columns = None, time: str | None = None
+) -> Observations:
     """Take observations, inputs and times out of a table.
 
     Args:

@@ -6,18 +6,19 @@ from collections.abc import Callable
 from typing import TypedDict, Unpack
 
 from paramfilter.arguments import require_kind
+from paramfilter.auto import choose_algorithm, choose_belief, choose_proposal
 from paramfilter.beliefs import (
     Belief,
-    Chebyshev,
     Conjugate,
+    Grid,
     Jitter,
     MomentMatched,
     PointMass,
     ShrinkingKernel,
 )
-from paramfilter.choosing import choose_algorithm, choose_belief, choose_proposal
 from paramfilter.filters.base import Filter
-from paramfilter.filters.outliers import SkipOutliers
+from paramfilter.filters.mixing import AncestorMixing, Mixing
+from paramfilter.filters.outliers import OutlierGate
 from paramfilter.filters.particle_filter import ParticleFilter, require_model_and_size
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.choosing import NUM_KEPT, Choice, choose_inner, usual_nodes
@@ -28,7 +29,7 @@ from paramfilter.proposals import (
     CrowdMove,
     Proposal,
     crowd_of,
-    has_jumps,
+    is_heavy_tailed,
 )
 from paramfilter.resampling import Resampling, Systematic
 from paramfilter.waiting import waiting
@@ -53,8 +54,10 @@ class OtherOptions(TypedDict, total=False):
     """What every preset takes by name; what is left out is as in `ParticleFilter`, which says what each means."""
 
     num_islands: int
-    outliers: SkipOutliers | None
-    num_ancestors: int | None
+    outliers: OutlierGate | None
+    mixing: Mixing | None
+    memory: float | None
+    health: bool
 
 
 class Options(OtherOptions, total=False):
@@ -73,11 +76,11 @@ def auto_filter(model: StateSpaceModel, num_particles: int | None = None, **opti
     Args:
         model: The model.
         num_particles: N; None for a number that suits the model.
-        options: `outliers`, and of `ParticleFilter`: `num_islands` and `num_ancestors`. With one of these two the
-            extended parameter filter is taken, since a node filter has none.
+        options: `outliers`, and of `ParticleFilter`: `num_islands`, `mixing`, `memory` and `health`. With one of these
+            four the extended parameter filter is taken, since a node filter has none.
     """
     with waiting("inspecting the model"):
-        choice = choose_algorithm(model, can_have_nodes=not {"num_islands", "num_ancestors"} & options.keys())
+        choice = choose_algorithm(model, can_have_nodes=not options.keys() - {"outliers"})
     size = choice.num_particles if num_particles is None else num_particles
     filter = PRESETS[choice.name](model, size, **options)
     details = "" if choice.name == node_filter.__name__ else f"; {filter.choice}"
@@ -91,7 +94,7 @@ def node_filter(
     *,
     inner: type[InnerFilter] | InnerFilter | None = None,
     num_kept: int = NUM_KEPT,
-    outliers: SkipOutliers | None = None,
+    outliers: OutlierGate | None = None,
 ) -> NodeFilter:
     """Make the node filter: values of theta, each with a filter for the state given theta, renewed when they are few.
 
@@ -105,7 +108,7 @@ def node_filter(
             that is bound to the model: `nodes.Particles.bind(model, 256)`. None chooses.
         num_kept: Observations that are kept, so that new nodes can be taken through them. After them nodes are renewed
             without looking back, which is less robust.
-        outliers: What to do with observations far outside the forecasts; None takes them at their word.
+        outliers: What to do with observations far outside the forecasts; None uses them like any other.
     """
     require_kind(model, StateSpaceModel, "model", "The model comes first, then the number of nodes.")
     with waiting("inspecting the model"):
@@ -129,7 +132,7 @@ def sir_filter(
         model: The model.
         num_particles: The number of particles N.
         proposal: How particles move.
-        options: Of the loop: `resampling`, `num_islands`, `outliers` and `num_ancestors`, as in `ParticleFilter`.
+        options: `resampling`, `num_islands`, `outliers`, `mixing`, `memory` and `health`, as in `ParticleFilter`.
     """
     return ParticleFilter(model, num_particles, PointMass(), proposal, **options)
 
@@ -197,8 +200,10 @@ def extended_parameter_filter(
     proposal: Proposal | None = None,
     resampling: Resampling = Systematic(),
     num_islands: int | None = None,
-    outliers: SkipOutliers | None = None,
-    num_ancestors: int | None = None,
+    outliers: OutlierGate | None = None,
+    mixing: Mixing | None = None,
+    memory: float | None = None,
+    health: bool = True,
 ) -> ParticleFilter:
     """Make the extended parameter filter: beliefs in a fixed separable basis, chosen for the model.
 
@@ -210,16 +215,18 @@ def extended_parameter_filter(
         resampling: When and how particles are resampled.
         num_islands: Groups of particles that are never mixed; None for `DEFAULT_ISLANDS` if there are particles enough
             and the state does not jump.
-        outliers: What to do with observations far outside the forecasts; None takes them at their word.
-        num_ancestors: 1 for beliefs that follow paths, as in the paper; more for beliefs given the present state, which
-            stay right in the long run (see `ParticleFilter`). None for 8 if the state jumps and the belief can hold
-            mixtures, and else for 2 where it can be done.
+        outliers: What to do with observations far outside the forecasts; None uses them like any other.
+        mixing: How beliefs are updated: `NoMixing()` along paths, as in the paper; others given the present state,
+            which stay right in the long run (see `ParticleFilter`). None for `AncestorMixing(8)` if the state jumps and
+            the belief is a `Grid`, and else for the best that the belief allows.
+        memory: After how many observations a datum counts 1/e of a new one; None forgets nothing.
+        health: Whether each step reports R-hat, surviving ancestors and PIT.
     """
     num_particles = require_model_and_size(model, num_particles)
     reasons = []
     if num_islands is None:
         num_islands = islands_for(num_particles)
-        if num_islands > 1 and has_jumps(model):
+        if num_islands > 1 and is_heavy_tailed(model):
             num_islands = 1
             reasons.append("one island (a part of the particles may miss a jump)")
     if belief is None:
@@ -229,10 +236,10 @@ def extended_parameter_filter(
     if proposal is None:
         proposal, reason = choose_proposal(model)
         reasons.append(f"{proposal} ({reason})")
-    if num_ancestors is None and isinstance(belief, Chebyshev) and has_jumps(model):
-        num_ancestors = MANY_ANCESTORS
-        reasons.append(f"beliefs from {num_ancestors} ancestors (paths that jump would lock theta in; slower)")
-    parts = belief, proposal, resampling, num_islands, outliers, num_ancestors
+    if mixing is None and isinstance(belief, Grid) and is_heavy_tailed(model):
+        mixing = AncestorMixing(MANY_ANCESTORS)
+        reasons.append(f"{mixing} (paths that jump would lock theta in; slower)")
+    parts = belief, proposal, resampling, num_islands, outliers, mixing, memory, health
     filter = ParticleFilter(model, num_particles, *parts)
     if reasons:
         filter.note_choice("; ".join(reasons))

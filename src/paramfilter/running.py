@@ -48,8 +48,8 @@ def run(
     Args:
         filter: The filter.
         state: Its state so far, from `filter.init` or from an earlier run.
-        ys: Observations with a leading time axis, NaN where missing; or what `observations_from` took from a table,
-            inputs included.
+        ys: Observations with a leading time axis, NaN where missing; or what `observations_from_table` returned, inputs
+            included.
         inputs: A pytree with the same leading axis, or None.
         progress: Show a bar with rate, ESS and time left; None shows it on a terminal only.
 

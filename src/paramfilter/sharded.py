@@ -168,6 +168,6 @@ def _pooled_info(each: StepInfo, islands: IslandMoments) -> StepInfo:
         num_nan=jnp.sum(each.num_nan),
         approximation_error=jnp.sqrt(jnp.mean(each.approximation_error**2)),
         rhat=disagreement(all_islands),
-        num_ancestors=jnp.sum(each.num_ancestors),
+        num_unique_ancestors=jnp.sum(each.num_unique_ancestors),
         pit=jax.tree.map(lambda leaf: leaf[0], each.pit),  # a mean of ranks would not be uniform
     )

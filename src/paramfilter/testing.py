@@ -21,8 +21,9 @@ import numpy as np
 
 from paramfilter import distributions
 from paramfilter.beliefs import Belief
+from paramfilter.beliefs.base import init_shared
 from paramfilter.inspect.probe import trial
-from paramfilter.model import Datum, StateSpaceModel
+from paramfilter.model import StateSpaceModel, Transition
 from paramfilter.nodes import InnerFilter
 from paramfilter.proposals import Bootstrap, Proposal
 
@@ -42,22 +43,22 @@ def check_belief(belief: Belief, model: StateSpaceModel, tolerance: float = 1e-3
         belief: The belief.
         model: A model that it suits.
         tolerance: Nats by which the log density may miss Bayes' rule after one step, within the bulk of the prior.
-        has_chain: It draws by a Markov chain, which need not have come to its law at once: draws are not checked.
+        has_chain: It draws by a Markov chain, which need not have converged at once: draws are not checked.
     """
     bound, tried = belief.bind(model), trial(model)
-    shared = bound.start_shared(jnp.asarray(tried.z))
+    shared = init_shared(bound, jnp.asarray(tried.z))
     points = jnp.asarray(tried.z)
     for number in range(NUM_TRIED):
         datum = _datum(tried, number)
-        after = bound.absorb(shared, bound.start(), datum)
+        after = bound.update(shared, bound.init(), datum)
         if bound.has_density:
             _check_density(bound, shared, after, points, datum, tolerance)
         if not has_chain:
             _check_draws(bound, shared, after, points[number])
 
 
-def _check_density(bound: Any, shared: Any, after: Any, points: Any, datum: Datum, tolerance: float) -> None:
-    before = bound.start()
+def _check_density(bound: Any, shared: Any, after: Any, points: Any, datum: Transition, tolerance: float) -> None:
+    before = bound.init()
     learned = jax.vmap(lambda z: bound.log_prob(shared, after, z) - bound.log_prob(shared, before, z))(points)
     said = jax.vmap(lambda z: _log_likelihood(bound.model, z, datum))(points)
     miss = np.asarray(learned - said)
@@ -70,7 +71,7 @@ def _check_density(bound: Any, shared: Any, after: Any, points: Any, datum: Datu
 
 def _check_draws(bound: Any, shared: Any, statistic: Any, z: Any) -> None:
     keys = jax.random.split(jax.random.key(0), NUM_DRAWS)
-    draws = jax.jit(jax.vmap(lambda key: bound.draw(key, shared, statistic, z).z))(keys)
+    draws = jax.jit(jax.vmap(lambda key: bound.sample(key, shared, statistic, z).z))(keys)
     moments, thetas = bound.moments(shared, statistic, z), jax.vmap(bound.model.parameters.constrain)(draws)
     for name, values in thetas.items():
         _require_near(f"the mean of draws of {name}", values, np.asarray(moments.mean[name]))
@@ -91,7 +92,7 @@ def check_proposal(proposal: Proposal, model: StateSpaceModel) -> None:
         _require_near(f"the mean weight of {proposal!r}", own / scale, np.ones(()), float(np.std(plain / scale)))
 
 
-def _weights(bound: Any, theta: Any, datum: Datum) -> np.ndarray:
+def _weights(bound: Any, theta: Any, datum: Transition) -> np.ndarray:
     def one(key):
         plan = bound.plan(theta, datum.x_prev, datum.y, datum.inputs)
         return bound.propose(key, plan, theta, datum.x_prev, datum.y, datum.inputs).log_weight
@@ -137,11 +138,11 @@ def check_inner_filter(inner: type[InnerFilter] | InnerFilter, model: StateSpace
     _require_near(f"the mean of states drawn by {bound.name}", drawn, np.asarray(first))
 
 
-def _datum(tried: Any, number: int) -> Datum:
+def _datum(tried: Any, number: int) -> Transition:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf[number]), tried.datum)
 
 
-def _log_likelihood(model: StateSpaceModel, z: Any, datum: Datum) -> Any:
+def _log_likelihood(model: StateSpaceModel, z: Any, datum: Transition) -> Any:
     theta = model.parameters.constrain(z)
     moved = model.transition_log_prob(theta, datum.x_prev, datum.x, datum.inputs)
     return moved + model.observation_log_prob(theta, datum.x, datum.y, datum.inputs)

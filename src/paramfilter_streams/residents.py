@@ -22,12 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from paramfilter.components import components_of
 from paramfilter.errors import DataError, StoreError
 from paramfilter.filters import FilterState, ParticleFilter
 from paramfilter.fleet import blocks
 from paramfilter.fleet.blocks import BLOCK
 from paramfilter.fleet.state import keys_for
+from paramfilter.labels import components_of
 from paramfilter_streams.events import EventParser
 
 LARGEST_BATCH = 4096

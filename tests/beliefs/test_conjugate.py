@@ -10,7 +10,7 @@ from scipy import stats
 import paramfilter as pf
 from paramfilter.beliefs import Conjugate
 from paramfilter.beliefs.conjugate_blocks import KnownVariance
-from paramfilter.model import Datum
+from paramfilter.model import Transition
 
 
 def absorb_path(belief, xs, ys):
@@ -18,10 +18,10 @@ def absorb_path(belief, xs, ys):
 
     def absorb(statistic, step):
         x_prev, x, y = step
-        return belief.absorb(None, statistic, Datum(x_prev, x, y, None)), None
+        return belief.update(None, statistic, Transition(x_prev, x, y, None)), None
 
     path = jax.tree.map(lambda leaf: (leaf[:-1], leaf[1:]), xs)
-    return jax.jit(lambda: jax.lax.scan(absorb, belief.start(), (path[0], path[1], ys[1:]))[0])()
+    return jax.jit(lambda: jax.lax.scan(absorb, belief.init(), (path[0], path[1], ys[1:]))[0])()
 
 
 def features(x):
@@ -66,7 +66,7 @@ def test_draws_and_density_of_a_matrix_regression_agree_with_its_moments(float64
     xs, ys = pf.simulate(jax.random.key(0), model, {"beta": jnp.array([0.5, 0.3, 0.2])}, 20)
     belief = Conjugate().bind(model)
     statistic = absorb_path(belief, xs, ys)
-    draw = lambda key: belief.draw(key, None, statistic, jnp.zeros(3)).z
+    draw = lambda key: belief.sample(key, None, statistic, jnp.zeros(3)).z
     draws = np.asarray(jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(1), 20_000)))
     moments = belief.moments(None, statistic, jnp.zeros(3))
     z = (draws.mean(axis=0) - moments.mean["beta"]) / np.sqrt(moments.variance["beta"] / len(draws))
@@ -81,8 +81,8 @@ def test_draws_and_density_of_a_matrix_regression_agree_with_its_moments(float64
 def test_draws_of_correlated_coefficients_have_their_covariance():
     """With prior N(0, I) the precision is I + F^T F; its Cholesky factor makes the draws standard normal."""
     posterior, design, num_draws = KnownVariance(np.eye(2)), np.array([[3.0, 3.0], [0.0, 1.0]]), 4000
-    sums = posterior.absorb(posterior.start(), jnp.zeros(2), jnp.asarray(design, float), jnp.array(2.0))
-    draws = jax.vmap(lambda key: posterior.draw(key, sums).delta)(jax.random.split(jax.random.key(3), num_draws))
+    sums = posterior.update(posterior.init(), jnp.zeros(2), jnp.asarray(design, float), jnp.array(2.0))
+    draws = jax.vmap(lambda key: posterior.sample(key, sums).delta)(jax.random.split(jax.random.key(3), num_draws))
     standard = np.asarray(draws, np.float64) @ np.linalg.cholesky(np.eye(2) + design.T @ design)
     errors = (standard.T @ standard / num_draws - np.eye(2)) * np.sqrt(num_draws / (1 + np.eye(2)))
     assert np.max(np.abs(errors)) < 6  # standard errors; false alarms: below 1e-8 each
@@ -100,7 +100,7 @@ def test_unknown_process_variance_is_inverse_gamma(float64):
     assert float(moments.variance["q"]) == pytest.approx(exact.var(), rel=1e-10)
     z = jnp.log(jnp.array([0.65]))
     assert float(belief.log_prob(None, statistic, z)) == pytest.approx(exact.logpdf(0.65) + np.log(0.65), abs=1e-9)
-    draw = lambda key: jnp.exp(belief.draw(key, None, statistic, jnp.zeros(1)).z[0])
+    draw = lambda key: jnp.exp(belief.sample(key, None, statistic, jnp.zeros(1)).z[0])
     draws = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(1), 20_000))
     assert stats.kstest(np.asarray(draws), exact.cdf).pvalue > 1e-7
 
@@ -156,7 +156,7 @@ def test_coefficient_and_variance_density_is_normalised(coefficient_and_variance
 def test_coefficient_and_variance_draws_have_the_right_moments(coefficient_and_variance, float64):
     belief, statistic, phi, q, weights = coefficient_and_variance
     num_draws = 50_000
-    draw = lambda key: belief.draw(key, None, statistic, jnp.zeros(2)).z
+    draw = lambda key: belief.sample(key, None, statistic, jnp.zeros(2)).z
     draws = np.asarray(jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(2), num_draws)))
     drawn = {"phi": draws[:, 0], "q": np.exp(draws[:, 1])}
     expected = {"phi": phi, "q": q}

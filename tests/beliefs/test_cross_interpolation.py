@@ -9,6 +9,7 @@ from benchmarks import gibbs
 
 import paramfilter as pf
 from paramfilter.beliefs import CrossInterpolation
+from paramfilter.beliefs.base import init_shared
 from paramfilter.inspect.cross import cross_of_prior
 
 AUTOREGRESSION = pf.models.linear_gaussian(q=dist.LogNormal(0.0, 0.5))  # decomposed once: models compare by identity
@@ -62,8 +63,8 @@ def test_a_filter_learns_star_and_can_be_saved(tmp_path):
 def test_density_is_normalised(float64):
     """Before data it is the prior; the few points behind the normaliser are right to a few percent."""
     belief = CrossInterpolation().bind(AUTOREGRESSION)
-    shared = belief.start_shared(jnp.asarray(AUTOREGRESSION.parameters.prior_draws[:10]))
-    log_prob = jax.jit(lambda z: belief.log_prob(shared, belief.start(), z))
+    shared = init_shared(belief, jnp.asarray(AUTOREGRESSION.parameters.prior_draws[:10]))
+    log_prob = jax.jit(lambda z: belief.log_prob(shared, belief.init(), z))
     for z in ([0.3, 0.0], [0.5, 0.4]):
         expected = float(AUTOREGRESSION.parameters.log_prior(jnp.array(z)))
         assert float(log_prob(jnp.array(z))) == pytest.approx(expected, abs=0.05)

@@ -7,9 +7,9 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.beliefs import Chebyshev, Conjugate
+from paramfilter.beliefs import Conjugate, Grid
 from paramfilter.beliefs.moment_matched import MomentMatched, _on_axes_and_corners
-from paramfilter.model import Datum
+from paramfilter.model import Transition
 
 
 def absorb_path(belief, xs, ys):
@@ -17,9 +17,9 @@ def absorb_path(belief, xs, ys):
 
     def absorb(statistic, step):
         x_prev, x, y = step
-        return belief.absorb(None, statistic, Datum(x_prev, x, y, None)), None
+        return belief.update(None, statistic, Transition(x_prev, x, y, None)), None
 
-    return jax.jit(lambda: jax.lax.scan(absorb, belief.start(), (xs[:-1], xs[1:], ys[1:]))[0])()
+    return jax.jit(lambda: jax.lax.scan(absorb, belief.init(), (xs[:-1], xs[1:], ys[1:]))[0])()
 
 
 def regression(dimension):
@@ -43,7 +43,7 @@ def test_coefficient_with_a_normal_prior_is_exact(float64):
     found = belief.moments(None, statistic, jnp.zeros(1))
     assert float(found.mean["phi"]) == pytest.approx(float(expected.mean["phi"]), rel=1e-6)
     assert float(found.variance["phi"]) == pytest.approx(float(expected.variance["phi"]), rel=1e-6)
-    assert float(belief.approximation_error(None, statistic)) < 1e-6
+    assert float(belief.error(None, statistic)) < 1e-6
 
 
 # Each rule is exact for polynomials only, and the likelihood of a datum is none: the limits are what the rules leave.
@@ -68,7 +68,7 @@ def test_sharp_datum_is_taken_in_by_parts_and_does_not_collapse_the_belief(float
     model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 3.0))
     belief = MomentMatched().bind(model)
     x_prev, x = jnp.array(50.0), jnp.array(45.0)  # 150 times sharper than the prior; the nodes are one sd apart
-    statistic = jax.jit(belief.absorb)(None, belief.start(), Datum(x_prev, x, x, None))
+    statistic = jax.jit(belief.update)(None, belief.init(), Transition(x_prev, x, x, None))
     sd = 1.0 / np.sqrt(50.0**2 + 1.0 / 9.0)
     assert float(statistic.factor[0, 0]) == pytest.approx(sd, rel=0.05)
     assert float(statistic.mean[0]) == pytest.approx(0.9, abs=0.05 * sd)
@@ -103,35 +103,35 @@ def true_error(log_ratio, mean, sd):
 def test_error_on_sin_is_reported_within_a_factor():
     model = pf.models.sin()
     xs, ys = pf.simulate(jax.random.key(3), model, {"theta": 0.7}, 400)
-    exact, belief = Chebyshev().bind(model), MomentMatched().bind(model)
+    exact, belief = Grid().bind(model), MomentMatched().bind(model)
     right, statistic = absorb_path(exact, xs, ys), absorb_path(belief, xs, ys)
     moments = exact.moments(None, right, jnp.zeros(1))
     log_ratio = lambda z: belief.log_prob(None, statistic, z) - exact.log_prob(None, right, z)
     true = true_error(log_ratio, float(moments.mean["theta"]), float(jnp.sqrt(moments.variance["theta"])))
     assert true > 0.1
-    assert true / 3 < float(belief.approximation_error(None, statistic)) < 10 * true
+    assert true / 3 < float(belief.error(None, statistic)) < 10 * true
 
 
 def test_prior_that_is_not_gaussian_counts_as_an_error_from_the_start():
     model = pf.models.linear_gaussian(phi=0.8, q=dist.InverseGamma(2.0, 2.0))
     belief = MomentMatched().bind(model)
-    statistic = belief.start()
+    statistic = belief.init()
     log_ratio = lambda z: belief.log_prob(None, statistic, z) - model.parameters.log_prior(z)
     true = true_error(log_ratio, float(statistic.mean[0]), float(statistic.factor[0, 0]))
-    assert true / 3 < float(belief.approximation_error(None, statistic)) < 10 * true
+    assert true / 3 < float(belief.error(None, statistic)) < 10 * true
     gaussian = MomentMatched().bind(pf.models.sin())
-    assert float(gaussian.approximation_error(None, gaussian.start())) < 1e-5
+    assert float(gaussian.error(None, gaussian.init())) < 1e-5
 
 
 def test_draws_and_density_are_those_of_the_gaussian():
     belief = MomentMatched().bind(regression(2))
-    start = belief.start()
+    start = belief.init()
     statistic = type(start)(jnp.array([0.5, -1.0]), jnp.array([[0.3, 0.0], [0.2, 0.1]]), start.misses)
     gaussian = dist.MultivariateNormal(statistic.mean, scale_tril=statistic.factor)
     z = jnp.array([0.6, -0.8])
     assert float(belief.log_prob(None, statistic, z)) == pytest.approx(float(gaussian.log_prob(z)), rel=1e-5)
     num_draws = 20_000
-    draw = lambda key: belief.draw(key, None, statistic, z).z
+    draw = lambda key: belief.sample(key, None, statistic, z).z
     draws = np.asarray(jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(0), num_draws)), np.float64)
     whitened = np.linalg.solve(np.asarray(statistic.factor, np.float64), (draws - np.asarray(statistic.mean)).T)
     errors = np.append(whitened.mean(axis=1), np.mean(whitened[0] * whitened[1])) * np.sqrt(num_draws)
@@ -142,8 +142,8 @@ def test_draws_and_density_are_those_of_the_gaussian():
 
 def test_datum_that_is_possible_nowhere_makes_the_statistic_nan():
     belief = MomentMatched().bind(pf.models.sin())
-    impossible = Datum(jnp.array(1.0), jnp.array(jnp.inf), jnp.array(1.0), None)
-    statistic = jax.jit(belief.absorb)(None, belief.start(), impossible)
+    impossible = Transition(jnp.array(1.0), jnp.array(jnp.inf), jnp.array(1.0), None)
+    statistic = jax.jit(belief.update)(None, belief.init(), impossible)
     assert bool(jnp.any(jnp.isnan(statistic.misses)))
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import paramfilter as pf
 from paramfilter.beliefs import Jitter, ShrinkingKernel
+from paramfilter.beliefs.base import adapt, init_shared
 from paramfilter.errors import BeliefError, ModelError, ProposalError
 from paramfilter.proposals import CrowdMove, crowd_of
 
@@ -18,9 +19,9 @@ NUM_POINTS = 20_000
 
 def moved(belief, z):
     bound = belief.bind(pf.models.star())
-    shared, statistics = bound.regroup(bound.start_shared(z), None, z, jnp.zeros(len(z)))
+    shared, statistics = adapt(bound, init_shared(bound, z), None, z, jnp.zeros(len(z)))
     keys = jax.random.split(jax.random.key(1), len(z))
-    return jax.jit(jax.vmap(lambda key, *own: bound.draw(key, shared, *own).z))(keys, statistics, z)
+    return jax.jit(jax.vmap(lambda key, *own: bound.sample(key, shared, *own).z))(keys, statistics, z)
 
 
 @pytest.fixture(scope="module")

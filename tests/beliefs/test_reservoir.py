@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
-from paramfilter.beliefs.reservoir import keep_some
-from paramfilter.model import Datum
+from paramfilter.beliefs.reservoir import reservoir_sample
+from paramfilter.model import Transition
 
 SIZE, NUM_STEPS, NUM_RUNS = 4, 16, 4000
 
@@ -19,10 +19,10 @@ def test_early_and_late_steps_are_kept_alike():
 
         def step(reservoir, time):
             now = jnp.full(2, time * 1.0)
-            data = Datum(now, now, time * 1.0, None)
-            return keep_some(jax.random.fold_in(key, time), reservoir, data, jnp.zeros(2), time), None
+            data = Transition(now, now, time * 1.0, None)
+            return reservoir_sample(jax.random.fold_in(key, time), reservoir, data, jnp.zeros(2), time), None
 
-        return jax.lax.scan(step, Datum(empty, empty, empty, None), jnp.arange(NUM_STEPS))[0].x
+        return jax.lax.scan(step, Transition(empty, empty, empty, None), jnp.arange(NUM_STEPS))[0].x
 
     times = np.asarray(kept(jax.random.split(jax.random.key(0), NUM_RUNS)))
     counts = np.bincount(times.astype(int).ravel(), minlength=NUM_STEPS)

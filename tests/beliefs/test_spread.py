@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paramfilter.beliefs.spread import Spread, spread_of
+from paramfilter.beliefs.mean_cholesky import MeanCholesky, spread_of
 
 
 def test_spread_has_the_weighted_mean_and_covariance(float64):
@@ -27,8 +27,8 @@ def test_points_on_a_line_have_a_spread_in_float32():
 
 
 def test_blended_spread_is_that_of_the_mixture(float64):
-    first = Spread(jnp.array([0.0, 1.0]), jnp.array([[1.0, 0.0], [0.5, 2.0]]))
-    second = Spread(jnp.array([3.0, -1.0]), jnp.eye(2))
+    first = MeanCholesky(jnp.array([0.0, 1.0]), jnp.array([[1.0, 0.0], [0.5, 2.0]]))
+    second = MeanCholesky(jnp.array([3.0, -1.0]), jnp.eye(2))
     found = first.blended(second, 0.25)
     np.testing.assert_allclose(found.mean, [2.25, -0.5], rtol=1e-12)
     means = np.stack([first.mean, second.mean])

@@ -87,12 +87,12 @@ def test_irregular_times_come_in_as_inputs():
 @pytest.fixture(scope="module")
 def filters():
     parts = (pf.models.linear_gaussian(phi=dist.Normal(0.5, 0.3)), 200, Conjugate(), LookAhead())
-    return pf.ParticleFilter(*parts), pf.ParticleFilter(*parts, outliers=pf.SkipOutliers())
+    return pf.ParticleFilter(*parts), pf.ParticleFilter(*parts, outliers=pf.OutlierGate())
 
 
 def test_far_is_far_from_the_forecasts():
     forecasts = 1000.0 + jnp.linspace(-1, 1, NUM_FORECASTS)[:, None] * jnp.ones(2)
-    kept, counts = pf.SkipOutliers().screen(
+    kept, counts = pf.OutlierGate().screen(
         jnp.array([1001.0, 0.0]), *mean_and_spread(forecasts), jnp.zeros(2, jnp.int32)
     )
     assert float(kept[0]) == 1001.0 and np.isnan(kept[1]) and counts.tolist() == [0, 1]
@@ -125,7 +125,7 @@ class TestOutliers:
         assert is_skipped[:14].tolist() == [*[False] * 10, True, True, True, False]
 
     def test_forecasts_that_are_all_alike_do_not_make_a_count_of_one_an_outlier(self):
-        kept, counts = pf.SkipOutliers().screen(
+        kept, counts = pf.OutlierGate().screen(
             jnp.array([1.0, 9.0]),
             *mean_and_spread(jnp.zeros((NUM_FORECASTS, 2), jnp.int32)),
             jnp.zeros(2, jnp.int32),
@@ -133,12 +133,12 @@ class TestOutliers:
         assert float(kept[0]) == 1.0 and np.isnan(kept[1]) and counts.tolist() == [0, 1]
 
     def test_what_is_missing_does_not_end_the_count(self):
-        forecasts, policy = jnp.linspace(-1, 1, NUM_FORECASTS), pf.SkipOutliers(in_a_row=2)
+        forecasts, policy = jnp.linspace(-1, 1, NUM_FORECASTS), pf.OutlierGate(max_consecutive=2)
         count = jnp.int32(0)
         for y, is_kept in [(50.0, False), (jnp.nan, False), (50.0, False), (50.0, True), (50.0, False)]:
             kept, count = policy.screen(jnp.array(y), *mean_and_spread(forecasts), count)
             assert bool(jnp.isfinite(kept)) == is_kept
 
     def test_a_policy_without_sense_is_refused(self):
-        with pytest.raises(pf.errors.DataError, match=r"positive distance.*SkipOutliers\(\)"):
-            pf.SkipOutliers(beyond=0.0)
+        with pytest.raises(pf.errors.DataError, match=r"positive distance.*OutlierGate\(\)"):
+            pf.OutlierGate(num_sd=0.0)

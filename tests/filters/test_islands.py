@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.filters.health import Lineage, forecast, predictive_rank
+from paramfilter.filters.health import Forecasts, Lineage, forecast, predictive_rank
 from paramfilter.filters.islands import disagreement, island_moments, normalise_within, resample_within
 from paramfilter.outcome import Outcome
 from paramfilter.resampling import Systematic
@@ -124,13 +124,13 @@ def test_ranks_of_a_right_model_are_uniform(kind):
     def rank(pair, y):
         x = jax.random.normal(pair[0], (100,))
         equal = jnp.full(100, -jnp.log(100.0))
-        return predictive_rank(pair[1], forecast(pair[1], model, x, jnp.full((100, 1), 0.5), equal, None), y)
+        return predictive_rank(forecast(pair[1], model, x, jnp.full((100, 1), 0.5), equal, None), y)
 
     ranks = np.asarray(jax.jit(jax.vmap(rank))(keys, ys))
     counts = np.histogram(ranks, 10, (0, 1))[0]
     # Chi-square with 9 degrees of freedom: 52 has probability 4e-8 (the 100 forecasts of a rank blur it by 1 %).
     assert np.sum((counts - 400) ** 2 / 400) < 52
-    assert np.isnan(predictive_rank(keys[0, 0], jnp.zeros(10), jnp.array(jnp.nan)))
+    assert np.isnan(predictive_rank(Forecasts(jnp.zeros(10), jnp.array(0.5)), jnp.array(jnp.nan)))
 
 
 def test_forecasts_are_made_by_weight():

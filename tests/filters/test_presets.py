@@ -8,29 +8,30 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation
-from paramfilter.choosing import choose_algorithm, choose_belief
-from paramfilter.inspect.analyse import analyse
+from paramfilter.auto import choose_algorithm, choose_belief
+from paramfilter.beliefs import Conjugate, CrossInterpolation, Grid
+from paramfilter.filters import NoMixing
+from paramfilter.inspect.report import inspect_model
 from paramfilter.presets import PRESETS
-from paramfilter.proposals import has_jumps
+from paramfilter.proposals import is_heavy_tailed
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name != "node_filter"])
 def test_every_preset_of_particles_takes_the_options_of_the_loop(name):
-    chosen = {"num_islands": 2, "outliers": pf.SkipOutliers()}
+    chosen = {"num_islands": 2, "outliers": pf.OutlierGate()}
     if name != "auto_filter":  # which may take a filter that has an opinion on it
         chosen["resampling"] = pf.resampling.Stratified()
-    filter = PRESETS[name](pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5)), 8, num_ancestors=1, **chosen)
+    filter = PRESETS[name](pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5)), 8, mixing=NoMixing(), **chosen)
     assert isinstance(filter, pf.ParticleFilter)
     assert {option: getattr(filter, option) for option in chosen} == chosen
-    assert filter.num_ancestors == 1
+    assert filter.bound_mixing == NoMixing()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["storvik_filter", "nested_particle_filter"])
 def test_a_preset_on_islands_skips_an_outlier(name):
     model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5))
-    filter = PRESETS[name](model, 8, num_islands=2, outliers=pf.SkipOutliers())
+    filter = PRESETS[name](model, 8, num_islands=2, outliers=pf.OutlierGate())
     state, ordinary = filter.step(filter.init(jax.random.key(0)), 0.5)
     _, wild = filter.step(state, 1e4)
     assert not ordinary.outcome & pf.Outcome.OUTLIER_SKIPPED
@@ -58,7 +59,7 @@ def test_beliefs_are_chosen_that_two_ancestors_can_share():
     apart = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), r=dist.InverseGamma(5.0, 4.0))
     chosen = [choose_belief(model)[0] for model in (one, both, apart)]
     assert chosen == [Conjugate(), CrossInterpolation(), CrossInterpolation()]
-    assert [analyse(model).recommended for model in (one, both)] == ["Conjugate", "CrossInterpolation"]
+    assert [inspect_model(model).recommended for model in (one, both)] == ["Conjugate", "CrossInterpolation"]
 
 
 @pytest.mark.parametrize(
@@ -78,15 +79,15 @@ def test_states_that_jump_are_told_from_others(transition, jumps):
         transition=transition,
         observation=lambda theta, x, inputs: dist.Normal(x, 1.0),
     )
-    assert has_jumps(model) == jumps
+    assert is_heavy_tailed(model) == jumps
 
 
 def test_a_model_that_jumps_has_one_island():
     model = pf.models.cauchy_ar1()
-    filter = pf.extended_parameter_filter(model, 400, belief=Chebyshev(9))
+    filter = pf.extended_parameter_filter(model, 400, belief=Grid(17))
     assert filter.num_islands == 1
     assert "one island" in filter.choice
-    assert pf.extended_parameter_filter(model, 400, belief=Chebyshev(9), num_islands=2).num_islands == 2
+    assert pf.extended_parameter_filter(model, 400, belief=Grid(17), num_islands=2).num_islands == 2
 
 
 def two_parameters(transition, observation=lambda theta, x, inputs: dist.Normal(x, 1.0)):
@@ -153,11 +154,11 @@ def test_a_chosen_filter_says_what_it_is(capsys, caplog):
 
 def test_options_of_particles_ask_for_particles():
     model = two_parameters(KINDS["linear"][0])
-    filter = pf.auto_filter(model, 64, outliers=pf.SkipOutliers(), num_islands=2)
+    filter = pf.auto_filter(model, 64, outliers=pf.OutlierGate(), num_islands=2)
     assert isinstance(filter, pf.ParticleFilter)
-    assert (filter.num_particles, filter.outliers, filter.num_islands) == (64, pf.SkipOutliers(), 2)
-    gated = pf.auto_filter(model, 64, outliers=pf.SkipOutliers())
-    assert isinstance(gated, pf.nodes.NodeFilter) and gated.outliers == pf.SkipOutliers(), "nodes gate as well"
+    assert (filter.num_particles, filter.outliers, filter.num_islands) == (64, pf.OutlierGate(), 2)
+    gated = pf.auto_filter(model, 64, outliers=pf.OutlierGate())
+    assert isinstance(gated, pf.nodes.NodeFilter) and gated.outliers == pf.OutlierGate(), "nodes gate as well"
 
 
 def test_a_broken_model_is_not_a_reason_to_take_another_filter():

@@ -202,7 +202,7 @@ def test_ranks_are_even_for_the_right_model_and_uneven_for_a_wrong_one(after):
 
 
 def test_a_slip_is_as_good_as_missing(after):
-    careful = pf.node_filter(MODEL, 256, num_kept=128, outliers=pf.SkipOutliers())
+    careful = pf.node_filter(MODEL, 256, num_kept=128, outliers=pf.OutlierGate())
     slipped = YS.copy()
     slipped[[50, 90]] = 1000.0, np.inf
     missing = np.where(np.isin(np.arange(len(YS)), [50, 90]), np.nan, YS)

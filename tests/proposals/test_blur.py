@@ -12,7 +12,7 @@ def test_predictive_density_includes_the_spread_of_the_coefficient(float64):
     model = pf.models.linear_gaussian(phi=dist.Normal(0.3, 0.5), q=0.7, r=0.2)
     belief, proposal = pf.beliefs.Conjugate().bind(model), Guided().bind(model)
     x_prev, y = jnp.array(2.0), jnp.array(1.9)
-    blur = belief.transition_blur(None, belief.start(), jnp.array([5.0]), x_prev, None)
+    blur = belief.marginal_transition(None, belief.init(), jnp.array([5.0]), x_prev, None)
     assert blur is not None
     plan = proposal.plan(model.parameters.constrain(blur.z), x_prev, y, None, blur.columns)
     # y = phi x_prev + N(0, q) + N(0, r) with phi ~ N(0.3, 0.5^2); where the particle drew phi plays no part.

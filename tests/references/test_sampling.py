@@ -7,7 +7,7 @@ import pytest
 
 import paramfilter as pf
 from paramfilter.errors import ModelError
-from paramfilter.references import Smc2, pmmh
+from paramfilter.references import SMC2, pmmh
 from paramfilter.references.smc2 import FIRST_ROOM
 
 NUM_RUNS = 6
@@ -38,7 +38,7 @@ def test_pmmh_draws_from_the_exact_posterior(problem):
 def runs(problem):
     """Some runs of SMC^2, which share what was compiled."""
     model, ys, _ = problem
-    smc2 = Smc2(model, 50, 30)
+    smc2 = SMC2(model, 50, 30)
     states = []
     for seed in range(NUM_RUNS):
         state = smc2.init(jax.random.key(10 + seed))
@@ -69,7 +69,7 @@ def test_smc2_converges_to_the_exact_posterior_and_evidence(problem, runs):
 def test_smc2_doubles_filters_that_are_too_noisy(problem, monkeypatch):
     model, ys, _ = problem
     monkeypatch.setattr("paramfilter.references.smc2.TOO_FEW_ACCEPTED", 1.1)
-    smc2 = Smc2(model, 50, 4)
+    smc2 = SMC2(model, 50, 4)
     state = smc2.init(jax.random.key(3))
     while state.num_states == 4:
         state = smc2.step(state, ys[state.time])
@@ -81,7 +81,7 @@ def test_smc2_doubles_filters_that_are_too_noisy(problem, monkeypatch):
 
 def test_the_past_of_smc2_grows(problem):
     model, _, _ = problem
-    smc2 = Smc2(model, 4, 2, ess_share=1e-9)  # never moves
+    smc2 = SMC2(model, 4, 2, ess_share=1e-9)  # never moves
     state = smc2.init(jax.random.key(4))
     ys = 0.01 * np.arange(FIRST_ROOM + 3)
     for y in ys:
@@ -92,7 +92,7 @@ def test_the_past_of_smc2_grows(problem):
 def test_smc2_says_what_is_wrong(problem):
     model, _, _ = problem
     with pytest.raises(ModelError, match="at least 2 particles"):
-        Smc2(model, 1)
-    smc2 = Smc2(model, 4, 2)
+        SMC2(model, 1)
+    smc2 = SMC2(model, 4, 2)
     with pytest.raises(ModelError, match="no value of theta explains the observation at t = 1"):
         smc2.step(smc2.init(jax.random.key(5)), 1e200)

@@ -71,10 +71,10 @@ class FlatModel:
         return self.model.observation_log_prob(self.parameters.constrain(z), x, y, self._inputs(now))
 
     def look_ahead(self, y, vector, z):
-        """Return log p(y | x, z) at the centre of the next state."""
+        """Return log p(y | x, z) at the center of the next state."""
         x, now = self._tree(vector)
         law = self.model.transition(self.parameters.constrain(z), x, self._inputs(now + 1))
-        return self.score(y, self._flat(jax.tree.map(centre, law, is_leaf=is_distribution), now + 1), z)
+        return self.score(y, self._flat(jax.tree.map(center, law, is_leaf=is_distribution), now + 1), z)
 
     def prior_draws(self, key, num: int):
         """Draw parameter vectors from the prior."""
@@ -107,7 +107,7 @@ def flat_model(task: Task) -> FlatModel:
     return FlatModel(model_of(task.problem), each_table(lambda table: jnp.asarray(table, float), task.inputs))
 
 
-def centre(law: Any) -> Any:
+def center(law: Any) -> Any:
     """Return the value that a look-ahead takes for the next state: the likeliest, the location or the mean."""
     inner = components(law)
     if isinstance(inner, dist.BernoulliProbs | dist.BernoulliLogits):

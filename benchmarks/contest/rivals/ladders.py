@@ -15,7 +15,7 @@ inner particles neither SMC2 nor PMMH accepts a move on a long stream, and no nu
 | | discarded | the first tenth | its book's scripts |
 | smcx Liu-West | selection | at every observation, moves with it | its warning; default from version 3 |
 | | shrinkage | 0.95 | default |
-| | look-ahead | centre of the next state, or none (`_blind`) | the user's to write; both are run |
+| | look-ahead | center of the next state, or none (`_blind`) | the user's to write; both are run |
 | smcx SMC2 | ESS threshold, moves | 0.5, one | default; it cannot grow its inner filters |
 | smcs Storvik | ESS threshold, resampling | 0.5, systematic | default |
 | pypomp PMCMC | random walk | `MVNRWAdaptive` on z from steps of a prior sd | its adaptive proposal with defaults |

@@ -1,7 +1,7 @@
 """Liu-West and SMC2 by `smcx` 2.1: `python -m benchmarks.contest.rivals.smcx_program < task.json`.
 
 Liu-West selects at every observation and moves the parameters only then: what the library's own warning recommends, and
-the default from its version 3 on. The look-ahead is the user's: `liu_west` looks at the centre of the next state, as
+the default from its version 3 on. The look-ahead is the user's: `liu_west` looks at the center of the next state, as
 the paper does, and `liu_west_blind` does not look, which is better where a state moves more than it is measured. The
 shrinkage, 0.95, and all of SMC2 are defaults. `smc2` compiles its inner filters anew in each call; compiled code is
 kept in a folder, so that the second of two runs pays for tracing only.

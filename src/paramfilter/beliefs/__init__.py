@@ -1,11 +1,10 @@
-"""What each particle believes about theta: the one part in which the algorithms of this field differ."""
+"""What a particle that fixes a state knows about theta: one class for each representation."""
 
 from paramfilter.beliefs.accuracy import ERROR_LIMIT
-from paramfilter.beliefs.base import Belief, Blur, BoundBelief, Draw, Moments
-from paramfilter.beliefs.chebyshev import Chebyshev
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, MarginalTransition, Moments
 from paramfilter.beliefs.conjugate import Conjugate
 from paramfilter.beliefs.cross_interpolation import CrossInterpolation
-from paramfilter.beliefs.forgetting import Forgetting
+from paramfilter.beliefs.grid import Grid
 from paramfilter.beliefs.moment_matched import MomentMatched
 from paramfilter.beliefs.moved_points import Jitter, ShrinkingKernel
 from paramfilter.beliefs.point_mass import PointMass
@@ -15,13 +14,12 @@ from paramfilter.beliefs.taylor_of_mean import TaylorOfMean
 __all__ = [
     "ERROR_LIMIT",
     "Belief",
-    "Blur",
+    "MarginalTransition",
     "BoundBelief",
-    "Chebyshev",
     "Conjugate",
     "CrossInterpolation",
     "Draw",
-    "Forgetting",
+    "Grid",
     "Jitter",
     "MomentMatched",
     "Moments",

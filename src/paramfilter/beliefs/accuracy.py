@@ -2,7 +2,7 @@
 
 A belief keeps a few **check points** in its bulk that play no part in the approximation. With each datum it adds to
 the **miss** of each check point what the approximate log density gained there, minus what the model's own log density
-gained. The misses of one moment, centred and averaged over the bulk, are the standard deviation of log(q/p): the
+gained. The misses of one moment, centerd and averaged over the bulk, are the standard deviation of log(q/p): the
 error in nats. For a small error e the divergence KL(p || q) is e^2 / 2, and no mean is off by more than e posterior
 standard deviations.
 
@@ -72,7 +72,7 @@ class CheckPoints:
 
 
 def star_points(dimension: int) -> CheckPoints:
-    """Return the centre and two points on each axis, in standard deviations; more of them in one dimension."""
+    """Return the center and two points on each axis, in standard deviations; more of them in one dimension."""
     steps = (0.6, 1.25) if dimension == 1 else (1.25,)
     axes = np.concatenate([sign * step * np.eye(dimension) for step in steps for sign in (-1.0, 1.0)])
     return CheckPoints(np.concatenate([np.zeros((1, dimension)), axes]))
@@ -90,8 +90,8 @@ def error_over_bulk(
     believed = jnp.where(jnp.isfinite(log_density), log_density, -jnp.inf)
     exact = jnp.where(jnp.isfinite(misses), believed - misses, -jnp.inf)
     weights = 0.5 * (jax.nn.softmax(FLATNESS * believed) + jax.nn.softmax(FLATNESS * exact))
-    centred = misses - jnp.sum(weights * misses)
-    error = CAUTION * jnp.sqrt(jnp.sum(weights * centred**2))
+    centerd = misses - jnp.sum(weights * misses)
+    error = CAUTION * jnp.sqrt(jnp.sum(weights * centerd**2))
     # A belief that is nowhere near its check points, or at one of them only, has gone astray, however small the misses.
     is_near = (jnp.mean(jnp.isfinite(log_density)) > 0.5) & (jnp.max(weights) < ALONE)
     return jnp.where((is_near | (not must_be_near)) & jnp.all(jnp.isfinite(misses)), error, jnp.inf)

@@ -1,30 +1,30 @@
-"""What a particle believes about theta, and what the loop may ask of it.
+"""What a particle knows about theta, and what the loop may ask of it.
 
 A belief is written in two steps. `Belief` is a value that a user configures, such as `TaylorOfMean(order=7)`. Bound
 to a model it becomes a `BoundBelief`, whose methods are pure functions of arrays:
 
 - a **statistic** is what one particle remembers; it is resampled with the particle;
-- **shared** is what all particles of the filter have in common: their spread, a window that moves, or None.
+- **shared** is what all particles have in common: their spread, pivots, or None.
 
-Methods speak of one particle, and the loop vmaps them with `shared` held fixed. Only `regroup` and `witness` look at
-all particles at once: the first between resampling and drawing, the second after a datum was absorbed; and
-`absorb_all`, where a belief has a faster way for many. A belief can be absorbed into, drawn from, evaluated and
-summarised; and an approximate one says by how much it misses the exact one.
+Five methods are required: `init`, `update`, `sample`, `log_prob` and `moments`. They speak of one particle; the loop
+vmaps them with `shared` held fixed. What only some beliefs can do is a small protocol each, found by `isinstance`:
+`Adaptive`, `Observing`, `Together`, `Mixable`, `MixesAncestors`, `Discountable`, `Approximate`, `LinearInTheta`. The
+functions at the end of this file ask for these, and do the obvious where a belief lacks them.
 """
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from paramfilter.inspect.dependence import ThetaFactors
-from paramfilter.model import Datum, StateSpaceModel
+from paramfilter.model import StateSpaceModel, Transition
 from paramfilter.numerics.weights import weighted_mean_and_variance
 from paramfilter.outcome import Outcome
 from paramfilter.parameters import Parameters
@@ -32,6 +32,8 @@ from paramfilter.types import Inputs, KeyArray, State
 
 Statistic = PyTree
 Shared = PyTree
+Points = Float[Array, "particle param"]
+"""One theta for each particle, in unconstrained coordinates."""
 
 
 @jax.tree_util.register_dataclass
@@ -63,11 +65,11 @@ class Moments:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Blur:
-    """A transition with its coefficients integrated out: N(m, Q) at `z` becomes N(m, Q + columns columns^T)."""
+class MarginalTransition:
+    """A transition with its coefficients integrated out: N(m, Q) at `z` becomes N(m, Q + loading loading^T)."""
 
     z: Float[Array, " param"]
-    columns: Float[Array, "state param"]
+    loading: Float[Array, "state param"]
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,7 @@ class Belief(abc.ABC):
 
 
 class BoundBelief(abc.ABC):
-    """A belief about the parameters of one model, under the name that checkpoints and messages use.
-
-    Methods without `particle` axes speak of one particle.
-    """
+    """A belief about the parameters of one model, under the name that checkpoints and messages use."""
 
     model: StateSpaceModel
     name: str
@@ -91,67 +90,19 @@ class BoundBelief(abc.ABC):
     """Whether `log_prob` works; beliefs that are sure of one theta have none."""
 
     @abc.abstractmethod
-    def start(self) -> Statistic:
+    def init(self) -> Statistic:
         """Return the statistic that stands for the prior."""
 
-    def absorb_initial(self, shared: Shared, statistic: Statistic, x: State, inputs: Inputs) -> Statistic:
-        """Learn from x_0; the default is for models whose initial law does not depend on theta."""
+    def update_initial(self, shared: Shared, statistic: Statistic, x: State, inputs: Inputs) -> Statistic:
+        """Learn from x_0; the default is for models whose initial distribution does not depend on theta."""
         return statistic
 
     @abc.abstractmethod
-    def absorb(self, shared: Shared, statistic: Statistic, datum: Datum) -> Statistic:
-        """Learn from one step."""
-
-    def absorb_all(self, shared: Shared, statistics: Statistic, data: Datum) -> Statistic:
-        """Learn from one step of all particles: x_prev and x have a leading axis, y and inputs are the same for all."""
-        absorb = lambda statistic, x_prev, x: self.absorb(shared, statistic, Datum(x_prev, x, data.y, data.inputs))
-        return jax.vmap(absorb)(statistics, data.x_prev, data.x)
-
-    def faded(self, statistic: Statistic, share: Float[Array, ""]) -> Statistic:
-        """Return the statistic with what the data have said so far counted by `share`, between 0 and 1.
-
-        The belief q becomes prior^(1 - share) q^share: it goes back towards the prior.
-        """
-        raise NotImplementedError
-
-    @property
-    def can_fade(self) -> bool:
-        """Whether it has `faded`."""
-        return type(self).faded is not BoundBelief.faded
-
-    @property
-    def can_mix(self) -> bool:
-        """Whether two beliefs can be put together by `mixed`."""
-        return type(self).mixed is not BoundBelief.mixed
-
-    def mixed(self, shared: Shared, first: Statistic, second: Statistic) -> Statistic:
-        """Return the belief that is nearest to the even mixture of two."""
-        raise NotImplementedError
-
-    @property
-    def holds_mixtures(self) -> bool:
-        """Whether any mixture of beliefs can be held, so that they may be mixed at any time and from many ancestors."""
-        return type(self).absorb_from_many is not BoundBelief.absorb_from_many
-
-    def absorb_from_many(
-        self, shared: Shared, statistics: Statistic, data: Datum, ancestors: Int[Array, "particle ancestor"]
-    ) -> Statistic:
-        """Learn from one step of all particles, each of which may have come from any of several ancestors.
-
-        Args:
-            shared: What particles share.
-            statistics: Of the particles before the move.
-            data: The step; x_prev are the states before the move, in the order of `statistics`, x the new ones.
-            ancestors: Places, for each new particle, in `statistics` and `data.x_prev`.
-        """
-        raise NotImplementedError
-
-    def can_mix_now(self, shared: Shared) -> Bool[Array, ""]:
-        """Tell whether the population is such that mixtures of its beliefs come out right."""
-        return jnp.bool_(True)
+    def update(self, shared: Shared, statistic: Statistic, datum: Transition) -> Statistic:
+        """Learn from one step (x_prev, x, y)."""
 
     @abc.abstractmethod
-    def draw(self, key: KeyArray, shared: Shared, statistic: Statistic, previous: Float[Array, " param"]) -> Draw:
+    def sample(self, key: KeyArray, shared: Shared, statistic: Statistic, previous: Float[Array, " param"]) -> Draw:
         """Draw theta; samplers that are Markov chains start from `previous`."""
 
     @abc.abstractmethod
@@ -162,49 +113,106 @@ class BoundBelief(abc.ABC):
     def log_prob(self, shared: Shared, statistic: Statistic, z: Float[Array, " param"]) -> Float[Array, ""]:
         """Return the normalised log density of the belief in unconstrained coordinates."""
 
-    def transition_blur(
-        self, shared: Shared, statistic: Statistic, z: Float[Array, " param"], x_prev: State, inputs: Inputs
-    ) -> Blur | None:
-        """Return how the belief blurs a Gaussian transition whose mean is linear in theta, or None if it can't say."""
-        return None
 
-    def approximation_error(self, shared: Shared, statistic: Statistic) -> Float[Array, ""]:
-        """Return by how many nats (rms over its own bulk) the belief misses the exact one; 0 for exact beliefs."""
-        return jnp.zeros(())
+@runtime_checkable
+class Adaptive(Protocol):
+    """Particles share something that follows them."""
 
-    def regroup(
-        self,
-        shared: Shared,
-        statistics: Statistic,
-        z: Float[Array, "particle param"],
-        log_weights: Float[Array, " particle"],
+    def init_shared(self, z: Points) -> Shared:
+        """Return what particles drawn from the prior have in common."""
+        ...
+
+    def adapt(
+        self, shared: Shared, statistics: Statistic, z: Points, log_weights: Float[Array, " particle"]
     ) -> tuple[Shared, Statistic]:
-        """Look at all particles at once and renew what they share."""
-        return shared, statistics
+        """Renew what particles share, after resampling and before theta is drawn."""
+        ...
 
-    def witness(
+
+@runtime_checkable
+class Observing(Protocol):
+    """What particles share learns from their transitions."""
+
+    def observe(
         self,
         key: KeyArray,
         shared: Shared,
-        data: Datum,
-        z: Float[Array, "particle param"],
+        data: Transition,
+        z: Points,
         log_weights: Float[Array, " particle"],
         time: Int[Array, ""],
     ) -> Shared:
-        """Look at what all particles have just absorbed (x_prev and x have a leading axis of particles), and at the
-        thetas they moved with."""
-        return shared
-
-    def start_shared(self, z: Float[Array, "particle param"]) -> Shared:
-        """Return what particles drawn from the prior have in common."""
-        return None
+        """Look at the transitions of all particles, and at the thetas they moved with."""
+        ...
 
 
-def absorb_alone(belief: BoundBelief, shared: Shared, statistic: Statistic, datum: Datum) -> Statistic:
-    """Absorb one particle's datum by `absorb_all`: for beliefs whose way for many is the only one."""
-    statistics, x_prev, x = jax.tree.map(lambda leaf: leaf[None], (statistic, datum.x_prev, datum.x))
-    absorbed = belief.absorb_all(shared, statistics, Datum(x_prev, x, datum.y, datum.inputs))
-    return jax.tree.map(lambda leaf: leaf[0], absorbed)
+@runtime_checkable
+class Together(Protocol):
+    """All particles are updated at once."""
+
+    def update_all(self, shared: Shared, statistics: Statistic, data: Transition) -> Statistic:
+        """Learn from one step of all particles: x_prev and x have a leading axis, y and inputs are the same for all."""
+        ...
+
+
+@runtime_checkable
+class Mixable(Protocol):
+    """Two beliefs can be replaced by one that is near their mixture."""
+
+    def mix(self, shared: Shared, first: Statistic, second: Statistic) -> Statistic:
+        """Return the belief that is nearest to the even mixture of two."""
+        ...
+
+    def can_mix_now(self, shared: Shared) -> Bool[Array, ""]:
+        """Tell whether the population is such that mixtures of its beliefs come out right."""
+        ...
+
+
+@runtime_checkable
+class MixesAncestors(Protocol):
+    """Any mixture of beliefs can be held, so each particle may have come from several ancestors."""
+
+    def update_from_ancestors(
+        self, shared: Shared, statistics: Statistic, data: Transition, ancestors: Int[Array, "particle ancestor"]
+    ) -> Statistic:
+        """Learn from one step of all particles, each of which may have come from any of several ancestors.
+
+        Args:
+            shared: What particles share.
+            statistics: Of the particles before the move.
+            data: The step; x_prev are the states before the move, in the order of `statistics`, x the new ones.
+            ancestors: Indices, for each new particle, into `statistics` and `data.x_prev`.
+        """
+        ...
+
+
+@runtime_checkable
+class Discountable(Protocol):
+    """Old data can be discounted."""
+
+    def discount(self, statistic: Statistic, factor: Float[Array, ""]) -> Statistic:
+        """Return the statistic with all data so far counted by `factor`: q becomes prior^(1 - factor) q^factor."""
+        ...
+
+
+@runtime_checkable
+class Approximate(Protocol):
+    """The belief estimates its own error."""
+
+    def error(self, shared: Shared, statistic: Statistic) -> Float[Array, ""]:
+        """Return by how many nats (rms over its own bulk) the belief misses the exact one."""
+        ...
+
+
+@runtime_checkable
+class LinearInTheta(Protocol):
+    """Coefficients can be integrated out of a Gaussian transition."""
+
+    def marginal_transition(
+        self, shared: Shared, statistic: Statistic, z: Float[Array, " param"], x_prev: State, inputs: Inputs
+    ) -> MarginalTransition | None:
+        """Return the transition with its coefficients integrated out, or None if the model does not allow it."""
+        ...
 
 
 class LikelihoodBelief(BoundBelief):
@@ -216,18 +224,58 @@ class LikelihoodBelief(BoundBelief):
     def learn(self, statistic: Statistic, log_likelihood: Callable[[Float[Array, " param"]], Array]) -> Statistic:
         """Take a log likelihood in."""
 
-    def absorb_initial(self, shared, statistic, x, inputs):
+    def update_initial(self, shared, statistic, x, inputs):
         if not self.factors.depends.initial:
             return statistic
         return self.learn(statistic, lambda z: self.factors.initial(z, x, inputs))
 
-    def absorb(self, shared, statistic, datum):
+    def update(self, shared, statistic, datum):
         return self.learn(statistic, lambda z: self.factors.step(datum, z))
 
 
-def scaled(tree: PyTree, share: Float[Array, ""]) -> PyTree:
-    """Multiply all numbers of a tree: how a statistic fades that is a sum over the data."""
-    return jax.tree.map(lambda leaf: (share * leaf).astype(leaf.dtype), tree)
+def init_shared(belief: BoundBelief, z: Points) -> Shared:
+    """Return what particles drawn from the prior have in common."""
+    return belief.init_shared(z) if isinstance(belief, Adaptive) else None
+
+
+def adapt(
+    belief: BoundBelief, shared: Shared, statistics: Statistic, z: Points, log_weights: Float[Array, " particle"]
+) -> tuple[Shared, Statistic]:
+    """Renew what particles share."""
+    if isinstance(belief, Adaptive):
+        return belief.adapt(shared, statistics, z, log_weights)
+    return shared, statistics
+
+
+def update_all(belief: BoundBelief, shared: Shared, statistics: Statistic, data: Transition) -> Statistic:
+    """Learn from one step of all particles, at once or one by one."""
+    if isinstance(belief, Together):
+        return belief.update_all(shared, statistics, data)
+    one = lambda statistic, x_prev, x: belief.update(shared, statistic, replace(data, x_prev=x_prev, x=x))
+    return jax.vmap(one)(statistics, data.x_prev, data.x)
+
+
+def update_alone(belief: Together, shared: Shared, statistic: Statistic, datum: Transition) -> Statistic:
+    """Learn from one particle's step by `update_all`."""
+    statistics, x_prev, x = jax.tree.map(lambda leaf: leaf[None], (statistic, datum.x_prev, datum.x))
+    updated = belief.update_all(shared, statistics, replace(datum, x_prev=x_prev, x=x))
+    return jax.tree.map(lambda leaf: leaf[0], updated)
+
+
+def rms_error(
+    belief: BoundBelief, shared: Shared, statistics: Statistic, log_weights: Float[Array, " particle"]
+) -> Float[Array, ""]:
+    """Return the rms error of the particles' beliefs in nats; 0 for exact beliefs."""
+    if not isinstance(belief, Approximate):
+        return jnp.zeros((), log_weights.dtype)
+    errors = jax.vmap(belief.error, in_axes=(None, 0))(shared, statistics)
+    weights = jnp.exp(log_weights)
+    return jnp.sqrt(jnp.sum(jnp.where(weights > 0, weights * errors**2, 0.0)))
+
+
+def scaled(tree: PyTree, factor: Float[Array, ""]) -> PyTree:
+    """Multiply all numbers of a tree: how a statistic is discounted that is a sum over the data."""
+    return jax.tree.map(lambda leaf: (factor * leaf).astype(leaf.dtype), tree)
 
 
 def no_outcome() -> Int[Array, ""]:

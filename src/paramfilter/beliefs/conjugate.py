@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paramfilter.beliefs.base import Belief, Blur, BoundBelief, Draw, Moments, no_outcome, scaled
+from paramfilter.beliefs.base import Belief, BoundBelief, Draw, MarginalTransition, Moments, no_outcome, scaled
 from paramfilter.beliefs.conjugate_blocks import (
     BlockPosterior,
     BlockValue,
@@ -47,7 +47,8 @@ class Conjugate(Belief):
         """Fit a conjugate model, or say where conjugacy breaks."""
         structure = linear_structure(model)
         posteriors = tuple(_block_posterior(structure, block) for block in structure.blocks)
-        return BoundConjugate(model, structure, posteriors)
+        bound = MixableConjugate if structure.has_one_simple_block else BoundConjugate
+        return bound(model, structure, posteriors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,37 +60,28 @@ class BoundConjugate(BoundBelief):
     posteriors: tuple[BlockPosterior, ...]
     name: str = "Conjugate"
 
-    def start(self):
-        return tuple(posterior.start() for posterior in self.posteriors)
+    def init(self):
+        return tuple(posterior.init() for posterior in self.posteriors)
 
-    def absorb(self, shared, statistic, datum):
+    def update(self, shared, statistic, datum):
         residual, design, observed = self.structure.regression(datum)
         absorbed = []
         for block, posterior, part in zip(self.structure.blocks, self.posteriors, statistic, strict=True):
             rows, columns = np.asarray(block.responses, int), np.asarray(block.coefficients, int)
             count = jnp.sum(observed[rows]).astype(residual.dtype)
-            absorbed.append(posterior.absorb(part, residual[rows], design[rows][:, columns], count))
+            absorbed.append(posterior.update(part, residual[rows], design[rows][:, columns], count))
         return tuple(absorbed)
 
-    def faded(self, statistic, share):
-        return scaled(statistic, share)
+    def discount(self, statistic, factor):
+        return scaled(statistic, factor)
 
-    @property
-    def can_mix(self):
-        # Blocks, and coefficients and their variance, are tied to each other in a mixture of paths: that tie would be
-        # lost here, and with it a tenth of the sd (docs/decisions/0014-beliefs-given-the-present.md).
-        return self.structure.has_one_simple_block
-
-    def mixed(self, shared, first, second):
-        return (self.posteriors[0].mixed(first[0], second[0]),)
-
-    def draw(self, key, shared, statistic, previous):
+    def sample(self, key, shared, statistic, previous):
         keys = jax.random.split(key, len(self.posteriors))
         z = jnp.asarray(self.structure.coefficient_mean, previous.dtype)
         for block, posterior, part, block_key in zip(
             self.structure.blocks, self.posteriors, statistic, keys, strict=True
         ):
-            z = _place(z, block, posterior.draw(block_key, part))
+            z = _place(z, block, posterior.sample(block_key, part))
         return Draw(z, no_outcome())
 
     def moments(self, shared, statistic, z):
@@ -110,18 +102,18 @@ class BoundConjugate(BoundBelief):
             total += posterior.log_prob(part, BlockValue(delta[columns], z[variance]))
         return total
 
-    def transition_blur(self, shared, statistic, z, x_prev, inputs):
+    def marginal_transition(self, shared, statistic, z, x_prev, inputs):
         structure = self.structure
         if not structure.coefficients_move_only_the_state:
             return None
-        center, columns = z, jnp.zeros((len(z), len(z)), z.dtype)
+        center, factors = z, jnp.zeros((len(z), len(z)), z.dtype)
         for block, posterior, part in zip(structure.blocks, self.posteriors, statistic, strict=True):
             places = np.asarray(block.coefficients, int)
             mean, factor = posterior.coefficients(part, z[_variance_index(block)])
             center = center.at[places].set(jnp.asarray(structure.coefficient_mean[places], z.dtype) + mean)
-            columns = columns.at[np.ix_(places, places)].set(factor)
+            factors = factors.at[np.ix_(places, places)].set(factor)
         slopes = jax.jacfwd(lambda point: structure.transition_mean(point, x_prev, inputs))(center)
-        return Blur(center, slopes @ columns)
+        return MarginalTransition(center, slopes @ factors)
 
     def _named(self, vector):
         parameters = self.model.parameters
@@ -129,6 +121,21 @@ class BoundConjugate(BoundBelief):
             name: jnp.reshape(vector[parameters.slices[name]], parameters.prior[name].shape())
             for name in parameters.names
         }
+
+
+@dataclass(frozen=True, eq=False)
+class MixableConjugate(BoundConjugate):
+    """A single block, of coefficients or of a variance, whose mixtures can be projected.
+
+    Several blocks, or coefficients and their variance, are tied to each other in a mixture of paths. That tie would be
+    lost here, and with it a tenth of the sd (docs/decisions/0014-beliefs-given-the-present.md).
+    """
+
+    def mix(self, shared, first, second):
+        return (self.posteriors[0].mix(first[0], second[0]),)
+
+    def can_mix_now(self, shared):
+        return jnp.bool_(True)
 
 
 def _variance_index(block: Block) -> np.ndarray:

@@ -106,19 +106,19 @@ class BlockPosterior[Sums](abc.ABC):
     """The posterior of one block as a function of its sums."""
 
     @abc.abstractmethod
-    def start(self) -> Sums:
+    def init(self) -> Sums:
         """Return the sums of no data."""
 
     @abc.abstractmethod
-    def absorb(self, sums: Sums, residual: Array, design: Array, count: Array) -> Sums:
+    def update(self, sums: Sums, residual: Array, design: Array, count: Array) -> Sums:
         """Add one step."""
 
-    def mixed(self, first: Sums, second: Sums) -> Sums:
+    def mix(self, first: Sums, second: Sums) -> Sums:
         """Return sums with the moments of the even mixture of two posteriors, if the family can hold them."""
         raise NotImplementedError
 
     @abc.abstractmethod
-    def draw(self, key: KeyArray, sums: Sums) -> BlockValue:
+    def sample(self, key: KeyArray, sums: Sums) -> BlockValue:
         """Draw the block's parameters exactly."""
 
     @abc.abstractmethod
@@ -145,13 +145,13 @@ class KnownVariance(BlockPosterior[RegressionSums]):
 
     prior_factor: np.ndarray
 
-    def start(self):
+    def init(self):
         return RegressionSums.start(len(self.prior_factor))
 
-    def absorb(self, sums, residual, design, count):
+    def update(self, sums, residual, design, count):
         return sums.add(residual, design)
 
-    def mixed(self, first, second):
+    def mix(self, first, second):
         prior_factor, mean, root = self._solve(first)
         _, other_mean, other_root = self._solve(second)
         inverse, other_inverse = inverse_of_lower(root), inverse_of_lower(other_root)
@@ -164,7 +164,7 @@ class KnownVariance(BlockPosterior[RegressionSums]):
         back = inverse_of_lower(prior_factor)
         return RegressionSums(CompensatedSum.start(back.T @ precision @ back), CompensatedSum.start(back.T @ shift))
 
-    def draw(self, key, sums):
+    def sample(self, key, sums):
         prior_factor, mean, posterior_factor = self._solve(sums)
         normal = jax.random.normal(key, mean.shape, mean.dtype)
         # posterior_factor is lower Cholesky of I + K^T precision K, so its inverse transpose colours the noise.
@@ -205,13 +205,13 @@ class VarianceOnly(BlockPosterior[NoiseSums]):
     shape: float
     rate: float
 
-    def start(self):
+    def init(self):
         return NoiseSums.start()
 
-    def absorb(self, sums, residual, design, count):
+    def update(self, sums, residual, design, count):
         return sums.add(residual, count)
 
-    def mixed(self, first, second):
+    def mix(self, first, second):
         # Mean and variance of 1/v, which is Gamma distributed.
         (shape, rate), (other_shape, other_rate) = self._posterior(first), self._posterior(second)
         one, other = shape / rate, other_shape / other_rate
@@ -222,7 +222,7 @@ class VarianceOnly(BlockPosterior[NoiseSums]):
             CompensatedSum.start(2 * (new_rate - self.rate)), CompensatedSum.start(2 * (new_shape - self.shape))
         )
 
-    def draw(self, key, sums):
+    def sample(self, key, sums):
         shape, rate = self._posterior(sums)
         log_variance = jnp.log(rate) - jax.random.loggamma(key, shape, dtype=shape.dtype)
         return BlockValue(jnp.asarray(_NOTHING, shape.dtype), log_variance[None])
@@ -255,13 +255,13 @@ class CoefficientsAndVariance(BlockPosterior[JointSums]):
     shape: float
     rate: float
 
-    def start(self):
+    def init(self):
         return JointSums(RegressionSums.start(len(self.prior_factor)), NoiseSums.start())
 
-    def absorb(self, sums, residual, design, count):
+    def update(self, sums, residual, design, count):
         return JointSums(sums.regression.add(residual, design), sums.noise.add(residual, count))
 
-    def draw(self, key, sums):
+    def sample(self, key, sums):
         key_variance, key_delta = jax.random.split(key)
         rotation, gains, pulls, table = self._tabulate(sums)
         log_variance = table.invert(jax.random.uniform(key_variance, dtype=gains.dtype))

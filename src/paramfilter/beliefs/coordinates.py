@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -21,7 +22,7 @@ NORMAL_IQR = 1.349
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Centre and scale of the expansion, and the window in z."""
+    """Center and scale of the expansion, and the window in z."""
 
     center: np.ndarray
     scale: np.ndarray
@@ -53,6 +54,20 @@ def coordinates_for(parameters: Parameters, center: float | Mapping[str, float] 
         named = center if isinstance(center, Mapping) else dict.fromkeys(parameters.names, center)
         point = np.asarray(parameters.unconstrain(named), np.float64)
     return Coordinates(point, scale, (middle - WINDOW * scale, middle + WINDOW * scale))
+
+
+def prior_hull(parameters: Parameters, depth: float, num_points: int = 513) -> tuple[np.ndarray, np.ndarray]:
+    """Return corners of a box that holds the prior down to `depth` nats below its top, and all its draws."""
+    coordinates = coordinates_for(parameters, None)
+    low, high = np.min(parameters.prior_draws, axis=0), np.max(parameters.prior_draws, axis=0)
+    log_prior = jax.jit(jax.vmap(parameters.log_prior))
+    for axis in range(parameters.dimension):
+        points = np.repeat(coordinates.center[None], num_points, axis=0)
+        points[:, axis] = np.linspace(coordinates.window[0][axis], coordinates.window[1][axis], num_points)
+        scores = np.asarray(log_prior(points.astype(jnp.result_type(float))))
+        kept = points[scores > np.nanmax(scores) - depth, axis]
+        low[axis], high[axis] = min(low[axis], kept[0]), max(high[axis], kept[-1])
+    return low, high
 
 
 def _exact_median(parameters: Parameters, sampled: np.ndarray) -> np.ndarray:

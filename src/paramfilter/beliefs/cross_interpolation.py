@@ -38,12 +38,12 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from paramfilter.beliefs.accuracy import CheckPoints, error_over_bulk, star_points
 from paramfilter.beliefs.base import Belief, BoundBelief, Draw, Moments, no_outcome, scaled
-from paramfilter.beliefs.bend import Bend
-from paramfilter.beliefs.mixing import MomentPoints, project_mixture
+from paramfilter.beliefs.log_quadratic import LogQuadratic
+from paramfilter.beliefs.mean_cholesky import MIN_SPREAD, MeanCholesky, quasi_random_normals, spread_of
+from paramfilter.beliefs.mixture_projection import MomentPoints, project_mixture
 from paramfilter.beliefs.quadratic_fit import QuadraticFit
-from paramfilter.beliefs.reservoir import keep_some
+from paramfilter.beliefs.reservoir import reservoir_sample
 from paramfilter.beliefs.samplers import Chain, Independence, RandomWalk, Region, ThetaSampler
-from paramfilter.beliefs.spread import MIN_SPREAD, Spread, quasi_random_normals, spread_of
 from paramfilter.errors import BeliefError
 from paramfilter.inspect.cross import (
     IMPOSSIBLE,
@@ -55,7 +55,7 @@ from paramfilter.inspect.cross import (
     log_densities,
 )
 from paramfilter.inspect.dependence import ThetaFactors
-from paramfilter.model import Datum, StateSpaceModel
+from paramfilter.model import StateSpaceModel, Transition
 
 NUM_CANDIDATES = 256
 """Points among which new pivots are chosen."""
@@ -70,19 +70,19 @@ GROWTH = 1.5
 """Pivots are renewed when the particles' spread has grown by this factor along some direction."""
 
 PRIOR_REACH = 4.0
-"""How much farther than `Caution.reach` the belief may go in standard deviations of the prior."""
+"""How much farther than `InterpolationLimits.reach` the belief may go in standard deviations of the prior."""
 
 
 @dataclass(frozen=True)
-class Caution:
+class InterpolationLimits:
     """How far an interpolation is trusted: less in float32, whose noise the weights P multiply.
 
     Attributes:
-        wide_spreads: Spread of the wider candidates in units of the particles'.
+        wide_spreads: MeanCholesky of the wider candidates in units of the particles'.
         reach: Beyond sqrt(p) plus this many standard deviations of the latest choice of pivots the density is zero.
         exact_reach: The same for a model that is exactly separable: only rounding is to be feared there.
         shrink: Pivots are renewed when the spread has shrunk to this fraction along some direction,
-        drift: or its centre has moved by this many of its former standard deviations.
+        drift: or its center has moved by this many of its former standard deviations.
         largest_weights: A theta with a larger sum of |P_k| is extrapolated rather than interpolated: density zero as
             well.
         moderate_weights: The same sum, below which a theta may become a pivot.
@@ -97,10 +97,10 @@ class Caution:
     moderate_weights: float
 
 
-SINGLE = Caution(
+SINGLE = InterpolationLimits(
     (1.5, 2.0), reach=2.5, exact_reach=12.0, shrink=0.6, drift=1.5, largest_weights=300.0, moderate_weights=30.0
 )
-DOUBLE = Caution(
+DOUBLE = InterpolationLimits(
     (2.0, 3.0), reach=6.0, exact_reach=50.0, shrink=0.4, drift=2.0, largest_weights=1e3, moderate_weights=100.0
 )
 
@@ -142,7 +142,7 @@ class CrossShared:
 
     Attributes:
         table: Pivots, pivot data and M^{-1}.
-        chosen_for: Spread of the particles when the pivots were chosen; the check points sit on it.
+        chosen_for: MeanCholesky of the particles when the pivots were chosen; the check points sit on it.
         spread: Present spread of the particles, averaged over the last few steps: one odd datum leaves few particles
             alive, and their spread says nothing.
         fit: Turns a statistic into a Gaussian, around the present spread.
@@ -151,10 +151,10 @@ class CrossShared:
     """
 
     table: CrossTable
-    chosen_for: Spread
-    spread: Spread
+    chosen_for: MeanCholesky
+    spread: MeanCholesky
     fit: QuadraticFit
-    reservoir: Datum
+    reservoir: Transition
     check_weights: Float[Array, "check pivot"]
 
 
@@ -169,7 +169,7 @@ class PivotSums:
     """
 
     values: Float[Array, " pivot"]
-    bend: Bend
+    bend: LogQuadratic
     misses: Float[Array, " check"]
     beginning: PyTree
 
@@ -184,25 +184,25 @@ class BoundCross(BoundBelief):
     sampler: ThetaSampler
     name: str
 
-    def start(self):
-        bend = Bend.none(self.model.parameters.dimension)
+    def init(self):
+        bend = LogQuadratic.none(self.model.parameters.dimension)
         return PivotSums(jnp.zeros(self.prior_cross.size), bend, jnp.zeros(self._checks.size), None)
 
-    def start_shared(self, z):
+    def init_shared(self, z):
         cast = lambda leaf: jnp.asarray(leaf, float if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf.dtype)
         table = jax.tree.map(cast, self.prior_cross.table)
-        prior = Spread(*(cast(part) for part in self.prior_cross.spread))
-        fit = self._quadratic_fit(table, prior, prior, self.start())
+        prior = MeanCholesky(*(cast(part) for part in self.prior_cross.spread))
+        fit = self._quadratic_fit(table, prior, prior, self.init())
         check_weights = jax.vmap(lambda point: self._weights(table, point))(self._check_points(prior))
         reservoir = jax.tree.map(cast, self.prior_cross.data)
         return CrossShared(table, prior, prior, fit, reservoir, check_weights)
 
-    def absorb_initial(self, shared, statistic, x, inputs):
+    def update_initial(self, shared, statistic, x, inputs):
         if not self.factors.depends.initial:
             return statistic
         return replace(statistic, beginning=(x, inputs))
 
-    def absorb(self, shared, statistic, datum):
+    def update(self, shared, statistic, datum):
         table = shared.table
         places = jnp.concatenate([table.reference[None], table.pivots, self._check_points(shared.chosen_for)])
         log_likelihoods = jax.vmap(lambda z: self.factors.step(datum, z))(places)
@@ -213,16 +213,16 @@ class BoundCross(BoundBelief):
         misses = statistic.misses + jnp.where(jnp.isfinite(missed), missed, 0.0)  # one that is impossible has no weight
         return replace(statistic, values=statistic.values + terms, misses=misses - jnp.mean(misses))
 
-    def faded(self, statistic, share):
-        return replace(scaled(statistic, share), beginning=statistic.beginning)
+    def discount(self, statistic, factor):
+        return replace(scaled(statistic, factor), beginning=statistic.beginning)
 
-    def mixed(self, shared, first, second):
+    def mix(self, shared, first, second):
         # What x_0 said stays with the first ancestor: one datum of many.
         points = MomentPoints.around(shared.fit.spread, self._moment_features(shared), self.model.parameters.log_prior)
         share, bend = project_mixture(shared.fit, points, _numbers(first), _numbers(second), len(first.values))
         return PivotSums(
             0.5 * share * (first.values + second.values),
-            bend.seen_from(shared.fit.spread, shared.chosen_for),
+            bend.change_coordinates(shared.fit.spread, shared.chosen_for),
             0.5 * (first.misses + second.misses),
             first.beginning,
         )
@@ -231,7 +231,7 @@ class BoundCross(BoundBelief):
         # Paths that disagree by many of their own widths have beliefs whose moments the fit cannot see.
         return shared.fit.is_good
 
-    def draw(self, key, shared, statistic, previous):
+    def sample(self, key, shared, statistic, previous):
         region = self._region(shared, statistic)
         return Draw(self.sampler.draw(key, self._log_density(shared, statistic), previous, region).z, no_outcome())
 
@@ -250,14 +250,14 @@ class BoundCross(BoundBelief):
         log_normaliser = jax.nn.logsumexp(values - log_proposal) - jnp.log(len(standard)) + log_det
         return log_density(z) - log_normaliser
 
-    def approximation_error(self, shared, statistic):
+    def error(self, shared, statistic):
         log_density_given = self._log_density_given_weights(shared, statistic)
         log_density = jax.vmap(log_density_given)(self._check_points(shared.chosen_for), shared.check_weights)
         # Check points sit on the population; where paths disagree, a belief is much narrower and may be near none of
         # them. An exactly separable model cannot have gone astray by that.
         return error_over_bulk(statistic.misses, log_density, must_be_near=self.prior_cross.exact_rank is None)
 
-    def regroup(self, shared, statistics, z, log_weights):
+    def adapt(self, shared, statistics, z, log_weights):
         shared, statistics = jax.lax.cond(
             _has_moved(shared.chosen_for, shared.spread, _caution(shared)),
             lambda: self._refreshed(shared, statistics),
@@ -268,17 +268,17 @@ class BoundCross(BoundBelief):
         fit = self._quadratic_fit(shared.table, shared.chosen_for, shared.spread, typical)
         return replace(shared, fit=fit), statistics
 
-    def witness(self, key, shared, data, z, log_weights, time):
+    def observe(self, key, shared, data, z, log_weights, time):
         # The draws as they came from the beliefs, before the datum's weights thin them out.
         now = spread_of(z, jnp.zeros(len(z), z.dtype), self._floor)
-        reservoir = keep_some(key, shared.reservoir, data, log_weights, time)
+        reservoir = reservoir_sample(key, shared.reservoir, data, log_weights, time)
         return replace(shared, reservoir=reservoir, spread=shared.spread.blended(now, MEMORY))
 
     def _refreshed(self, shared: CrossShared, statistics: PivotSums):
         """Choose pivots around the particles, and re-express all beliefs at them."""
         old, spread = shared.table, shared.spread
         caution = _caution(shared)
-        candidates = jax.vmap(spread.from_standard)(jnp.asarray(self._candidates(caution), spread.mean.dtype))
+        candidates = jax.vmap(spread.unwhiten)(jnp.asarray(self._candidates(caution), spread.mean.dtype))
         old_weights = jax.vmap(lambda point: self._weights(old, point))(jnp.append(candidates, spread.mean[None], 0))
         old_weights, at_mean = old_weights[:-1], old_weights[-1]
         # A new pivot must lie where the old interpolation is good: what it gets wrong there would stay in all beliefs.
@@ -294,9 +294,9 @@ class BoundCross(BoundBelief):
         at_old_places, check_weights = jnp.split(weights, 2)
         changes = values @ at_old_places.T - statistics.values @ shared.check_weights.T
         changes = jnp.where(jnp.isfinite(changes), changes, 0.0)  # an old check point may be impossible by now
-        carried_to = jax.vmap(shared.chosen_for.to_standard)(places)
+        carried_to = jax.vmap(shared.chosen_for.whiten)(places)
         misses = jax.vmap(lambda one: self._checks.carry(one, carried_to))(statistics.misses + changes)
-        bends = jax.vmap(lambda bend: bend.seen_from(shared.chosen_for, spread))(statistics.bend)
+        bends = jax.vmap(lambda bend: bend.change_coordinates(shared.chosen_for, spread))(statistics.bend)
         renewed = replace(shared, table=table, chosen_for=spread, check_weights=check_weights)
         return renewed, replace(statistics, values=values, bend=bends, misses=misses)
 
@@ -318,28 +318,30 @@ class BoundCross(BoundBelief):
         is_bent = jnp.any(statistic.bend.curvature != 0)
         reach = jnp.where(is_bent, caution.reach, caution.exact_reach) if is_exact else caution.reach
         reach += np.sqrt(self.model.parameters.dimension)
-        prior = Spread(*(jnp.asarray(part, dtype) for part in self.prior_cross.spread))
+        prior = MeanCholesky(*(jnp.asarray(part, dtype) for part in self.prior_cross.spread))
 
         def log_density(z, weights):
             value = self.model.parameters.log_prior(z) + jnp.dot(statistic.values, weights)
-            value += statistic.bend.at(shared.chosen_for.to_standard(z))
+            value += statistic.bend.at(shared.chosen_for.whiten(z))
             if statistic.beginning is not None:
                 value += self.factors.initial(z, *statistic.beginning)
-            is_held = jnp.sum(shared.chosen_for.to_standard(z) ** 2) < reach**2
+            is_held = jnp.sum(shared.chosen_for.whiten(z) ** 2) < reach**2
             if not is_exact:
                 is_held &= jnp.sum(jnp.abs(weights)) < caution.largest_weights
-                is_held &= jnp.sum(prior.to_standard(z) ** 2) < (PRIOR_REACH + reach) ** 2
+                is_held &= jnp.sum(prior.whiten(z) ** 2) < (PRIOR_REACH + reach) ** 2
             return jnp.where(is_held & ~jnp.isnan(value), value, -jnp.inf)
 
         return log_density
 
-    def _quadratic_fit(self, table: CrossTable, chosen_for: Spread, spread: Spread, typical: PivotSums) -> QuadraticFit:
+    def _quadratic_fit(
+        self, table: CrossTable, chosen_for: MeanCholesky, spread: MeanCholesky, typical: PivotSums
+    ) -> QuadraticFit:
         features = lambda z: self._features(table, chosen_for, z)
         return QuadraticFit.around(spread, self.model.parameters.log_prior, features, _numbers(typical))
 
-    def _features(self, table: CrossTable, chosen_for: Spread, z: Float[Array, " param"]):
+    def _features(self, table: CrossTable, chosen_for: MeanCholesky, z: Float[Array, " param"]):
         """Return what multiplies the numbers of a belief."""
-        return jnp.concatenate([self._weights(table, z), Bend.features(chosen_for.to_standard(z))])
+        return jnp.concatenate([self._weights(table, z), LogQuadratic.features(chosen_for.whiten(z))])
 
     def _moment_features(self, shared: CrossShared):
         """Return the features as a function of z: NaN where the interpolation is not to be trusted."""
@@ -356,8 +358,8 @@ class BoundCross(BoundBelief):
         nowhere = jnp.zeros_like(mean)
         return Region(nowhere, nowhere, mean, spread, whitener)
 
-    def _check_points(self, chosen_for: Spread) -> Float[Array, "check param"]:
-        return jax.vmap(chosen_for.from_standard)(jnp.asarray(self._checks.places, chosen_for.mean.dtype))
+    def _check_points(self, chosen_for: MeanCholesky) -> Float[Array, "check param"]:
+        return jax.vmap(chosen_for.unwhiten)(jnp.asarray(self._checks.places, chosen_for.mean.dtype))
 
     @cached_property
     def _checks(self) -> CheckPoints:
@@ -367,7 +369,7 @@ class BoundCross(BoundBelief):
     def _floor(self) -> np.ndarray:
         return MIN_SPREAD * np.linalg.norm(self.prior_cross.spread[1], axis=1)
 
-    def _candidates(self, caution: Caution) -> np.ndarray:
+    def _candidates(self, caution: InterpolationLimits) -> np.ndarray:
         points = quasi_random_normals(NUM_CANDIDATES, self.model.parameters.dimension)
         spreads = np.resize(caution.wide_spreads, NUM_CANDIDATES)
         spreads[: NUM_CANDIDATES // 2] = NEAR_SPREAD
@@ -383,13 +385,13 @@ def _numbers(statistic: PivotSums) -> Float[Array, " coefficient"]:
     return jnp.concatenate([statistic.values, statistic.bend.coefficients])
 
 
-def _has_moved(chosen_for: Spread, spread: Spread, caution: Caution) -> Bool[Array, ""]:
+def _has_moved(chosen_for: MeanCholesky, spread: MeanCholesky, caution: InterpolationLimits) -> Bool[Array, ""]:
     """Tell whether pivots chosen for one spread no longer suit another."""
     relative = jax.scipy.linalg.solve_triangular(chosen_for.factor, spread.factor, lower=True)
     sizes = jnp.linalg.svd(relative, compute_uv=False)
-    drift = jnp.max(jnp.abs(chosen_for.to_standard(spread.mean)))
+    drift = jnp.max(jnp.abs(chosen_for.whiten(spread.mean)))
     return (sizes[-1] < caution.shrink) | (sizes[0] > GROWTH) | (drift > caution.drift)
 
 
-def _caution(shared: CrossShared) -> Caution:
+def _caution(shared: CrossShared) -> InterpolationLimits:
     return DOUBLE if shared.spread.mean.dtype == jnp.float64 else SINGLE

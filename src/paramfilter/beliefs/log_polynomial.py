@@ -26,9 +26,9 @@ from jaxtyping import Array, Bool, Float
 from paramfilter.beliefs.accuracy import CheckPoints, error_over_bulk, star_points
 from paramfilter.beliefs.base import BoundBelief, Draw, Moments, scaled
 from paramfilter.beliefs.coordinates import Coordinates
+from paramfilter.beliefs.mean_cholesky import MIN_SPREAD, MeanCholesky, quasi_random_normals, spread_of
 from paramfilter.beliefs.samplers import InverseCdf, Region, ThetaSampler
-from paramfilter.beliefs.spread import MIN_SPREAD, Spread, quasi_random_normals, spread_of
-from paramfilter.model import Datum, StateSpaceModel
+from paramfilter.model import StateSpaceModel, Transition
 from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.outcome import Outcome
 from paramfilter.polynomials import MonomialBasis
@@ -73,7 +73,7 @@ class LogPolynomial(BoundBelief):
 
     Args:
         model: The model.
-        coordinates: Centre and scale of u, and the window in which theta is drawn.
+        coordinates: Center and scale of u, and the window in which theta is drawn.
         basis: The monomials of the statistic.
         sampler: How theta is drawn.
         expand: The coefficients of the approximate log density of a datum.
@@ -87,24 +87,24 @@ class LogPolynomial(BoundBelief):
     coordinates: Coordinates
     basis: MonomialBasis
     sampler: ThetaSampler
-    expand: Callable[[Datum], Float[Array, " coeff"]]
-    exact: Callable[[Datum, Float[Array, " param"]], Float[Array, ""]]
+    expand: Callable[[Transition], Float[Array, " coeff"]]
+    exact: Callable[[Transition, Float[Array, " param"]], Float[Array, ""]]
     expand_initial: Callable[[State, Inputs], Float[Array, " coeff"]] | None
     is_always_proper: bool
     name: str
 
-    def start(self):
+    def init(self):
         return CoefficientsAndMisses(
             CompensatedSum.start(jnp.zeros(self.basis.size)), jnp.zeros(self._checks.size + NUM_FIXED)
         )
 
-    def absorb_initial(self, shared, statistic, x, inputs):
+    def update_initial(self, shared, statistic, x, inputs):
         if self.expand_initial is None:
             return statistic
         coefficients = self.expand_initial(x, inputs)
         return CoefficientsAndMisses(statistic.sum.add(_without_constant(coefficients)), statistic.misses)
 
-    def absorb(self, shared, statistic, datum):
+    def update(self, shared, statistic, datum):
         coefficients = self.expand(datum)
         exact = jax.vmap(lambda z: self.exact(datum, z))(self._check_points(shared))
         misses = statistic.misses + self._powers_at_checks(shared) @ coefficients - exact
@@ -112,14 +112,14 @@ class LogPolynomial(BoundBelief):
         misses = jnp.clip(jnp.where(jnp.isnan(misses), LARGEST_MISS, misses - misses[0]), -LARGEST_MISS, LARGEST_MISS)
         return CoefficientsAndMisses(statistic.sum.add(_without_constant(coefficients)), misses)
 
-    def faded(self, statistic, share):
-        return scaled(statistic, share)
+    def discount(self, statistic, factor):
+        return scaled(statistic, factor)
 
-    def approximation_error(self, shared, statistic):
+    def error(self, shared, statistic):
         log_prior = jax.vmap(self.model.parameters.log_prior)(self._check_points(shared))
         return error_over_bulk(statistic.misses, log_prior + self._powers_at_checks(shared) @ statistic.value)
 
-    def draw(self, key, shared, statistic, previous):
+    def sample(self, key, shared, statistic, previous):
         coefficients = statistic.value
         drawn = self.sampler.draw(key, self._log_density(coefficients), previous, self._region(shared))
         flags = jnp.where(drawn.at_edge, Outcome.BELIEF_AT_WINDOW_EDGE, Outcome.OK)
@@ -135,15 +135,15 @@ class LogPolynomial(BoundBelief):
         _, _, log_normaliser = self._quadrature(shared, statistic.value)
         return self._log_density(statistic.value)(z) - log_normaliser
 
-    def regroup(self, shared, statistics, z, log_weights):
+    def adapt(self, shared, statistics, z, log_weights):
         spread = spread_of(z, log_weights, self._floor)
         size = self._checks.size
-        places = jax.vmap(shared.to_standard)(self._check_points(spread)[:size])
+        places = jax.vmap(shared.whiten)(self._check_points(spread)[:size])
         moved = jax.vmap(lambda one: self._checks.carry(one[:size], places))(statistics.misses)
         misses = jnp.concatenate([moved, statistics.misses[:, size:]], axis=1)
         return spread, CoefficientsAndMisses(statistics.sum, misses)
 
-    def start_shared(self, z):
+    def init_shared(self, z):
         return spread_of(z, jnp.zeros(z.shape[0], z.dtype), self._floor)
 
     @property
@@ -154,13 +154,13 @@ class LogPolynomial(BoundBelief):
     def _checks(self) -> CheckPoints:
         return star_points(self.basis.dimension)
 
-    def _check_points(self, shared: Spread) -> Float[Array, "check param"]:
+    def _check_points(self, shared: MeanCholesky) -> Float[Array, "check param"]:
         """Return points that follow the particles, and draws from the prior that stay: a polynomial with a mode where
         there is none takes the particles along, and cannot be caught from among them."""
-        moving = jax.vmap(shared.from_standard)(jnp.asarray(self._checks.places, shared.mean.dtype))
+        moving = jax.vmap(shared.unwhiten)(jnp.asarray(self._checks.places, shared.mean.dtype))
         return jnp.concatenate([moving, jnp.asarray(self.model.parameters.prior_draws[:NUM_FIXED], moving.dtype)])
 
-    def _powers_at_checks(self, shared: Spread) -> Float[Array, "check coeff"]:
+    def _powers_at_checks(self, shared: MeanCholesky) -> Float[Array, "check coeff"]:
         """Return the monomials at the check points; all particles have the same, so this is one matrix for all."""
         return jax.vmap(lambda z: self.basis.features(self.coordinates.to_u(z)))(self._check_points(shared))
 
@@ -170,11 +170,11 @@ class LogPolynomial(BoundBelief):
 
         return log_density
 
-    def _region(self, shared: Spread) -> Region:
+    def _region(self, shared: MeanCholesky) -> Region:
         low, high = self.coordinates.window
         return Region.around(jnp.asarray(low, float), jnp.asarray(high, float), shared.mean, shared.factor)
 
-    def _quadrature(self, shared: Spread, coefficients):
+    def _quadrature(self, shared: MeanCholesky, coefficients):
         """Return nodes, log weights of the normalised belief at them, and its log normaliser."""
         log_density = self._log_density(coefficients)
         if self.basis.dimension == 1:

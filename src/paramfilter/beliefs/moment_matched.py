@@ -27,10 +27,10 @@ Reference: Erol, Wu, Li and Russell, A nearly-black-box online algorithm for joi
 
 >>> import jax, jax.numpy as jnp
 >>> from paramfilter import models
->>> from paramfilter.model import Datum
+>>> from paramfilter.model import Transition
 >>> belief = MomentMatched().bind(models.sin())
->>> datum = Datum(jnp.array(2.0), jnp.array(0.9), jnp.array(0.9), None)
->>> after = belief.absorb(None, belief.start(), datum)
+>>> datum = Transition(jnp.array(2.0), jnp.array(0.9), jnp.array(0.9), None)
+>>> after = belief.update(None, belief.init(), datum)
 >>> [round(float(number), 2) for number in (after.mean[0], after.factor[0, 0])]
 [0.06, 0.19]
 """
@@ -142,28 +142,28 @@ class BoundMomentMatched(LikelihoodBelief):
     rule: tuple[np.ndarray, np.ndarray]
     name: str
 
-    def start(self):
+    def init(self):
         mean, factor = (jnp.asarray(part, float) for part in self.prior)
         places = jnp.asarray(self._checks.places, float)
         misses = _log_standard(places) - jax.vmap(self.model.parameters.log_prior)(mean + places @ factor.T)
         return AssumedGaussian(mean, factor, _bounded(misses))
 
-    def faded(self, statistic, share):
-        first, dtype = self.start(), statistic.mean.dtype
+    def discount(self, statistic, factor):
+        first, dtype = self.init(), statistic.mean.dtype
         precisions = [
             weight * root.T @ root
             for weight, root in (
-                (share, inverse_of_lower(statistic.factor)),
-                (1 - share, inverse_of_lower(first.factor)),
+                (factor, inverse_of_lower(statistic.factor)),
+                (1 - factor, inverse_of_lower(first.factor)),
             )
         ]
         precision = precisions[0] + precisions[1]
         root = inverse_of_lower(cholesky(precision))
         mean = root.T @ (root @ (precisions[0] @ statistic.mean + precisions[1] @ first.mean))
-        misses = share * statistic.misses + (1 - share) * first.misses
+        misses = factor * statistic.misses + (1 - factor) * first.misses
         return AssumedGaussian(mean, cholesky(root.T @ root), misses.astype(dtype))
 
-    def draw(self, key, shared, statistic, previous):
+    def sample(self, key, shared, statistic, previous):
         normals = jax.random.normal(key, previous.shape, previous.dtype)
         return Draw(statistic.mean + statistic.factor @ normals, no_outcome())
 
@@ -176,7 +176,7 @@ class BoundMomentMatched(LikelihoodBelief):
         log_volume = jnp.sum(jnp.log(jnp.diagonal(statistic.factor)))
         return _log_standard(standard) - 0.5 * len(z) * jnp.log(2 * jnp.pi) - log_volume
 
-    def approximation_error(self, shared, statistic):
+    def error(self, shared, statistic):
         return error_over_bulk(statistic.misses, jnp.log(jnp.asarray(self._checks.weights, statistic.misses.dtype)))
 
     def learn(self, statistic: AssumedGaussian, log_likelihood: Callable) -> AssumedGaussian:
@@ -209,8 +209,8 @@ class BoundMomentMatched(LikelihoodBelief):
         scores = jnp.where(jnp.isfinite(terms), share * terms, -jnp.inf)
         matched = jax.nn.softmax(jnp.log(weights) + scores)
         mean = matched @ standard
-        centred = standard - mean
-        factor = cholesky((matched[:, None] * centred).T @ centred)
+        centerd = standard - mean
+        factor = cholesky((matched[:, None] * centerd).T @ centerd)
         # A covariance that cannot be factored tells nothing; the belief stays, and the misses say what it left out.
         is_proper = jnp.all(jnp.isfinite(factor)) & jnp.all(jnp.isfinite(mean)) & jnp.all(jnp.diagonal(factor) > 0)
         mean = jnp.where(is_proper, mean, 0.0)
@@ -320,6 +320,6 @@ def _deviation(weights: Float[Array, " node"], terms: Float[Array, " node"]) -> 
 
 
 def _bounded(misses: Float[Array, " check"]) -> Float[Array, " check"]:
-    """Centre the misses, whose constant means nothing, and cut them off."""
+    """Center the misses, whose constant means nothing, and cut them off."""
     known = jnp.where(jnp.isnan(misses), LARGEST_MISS, jnp.clip(misses, -LARGEST_MISS, LARGEST_MISS))
     return known - jnp.mean(known)

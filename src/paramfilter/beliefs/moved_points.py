@@ -20,8 +20,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from paramfilter.beliefs.base import Belief, BoundBelief, Draw, no_outcome
+from paramfilter.beliefs.mean_cholesky import MIN_SPREAD, MeanCholesky, spread_of
 from paramfilter.beliefs.point_mass import BoundPointMass
-from paramfilter.beliefs.spread import MIN_SPREAD, Spread, spread_of
 from paramfilter.errors import BeliefError
 from paramfilter.model import StateSpaceModel
 
@@ -83,13 +83,13 @@ def kept_share(discount: float) -> float:
 class _MovedPoint(BoundPointMass):
     """A point that is drawn anew around where it was."""
 
-    def kernel(self, shared: Any, statistic: Any, z: Float[Array, " param"]) -> Spread:
+    def kernel(self, shared: Any, statistic: Any, z: Float[Array, " param"]) -> MeanCholesky:
         """Return where a value at z may go."""
         raise NotImplementedError
 
-    def draw(self, key, shared, statistic, previous):
+    def sample(self, key, shared, statistic, previous):
         noise = jax.random.normal(key, previous.shape, previous.dtype)
-        return Draw(self.kernel(shared, statistic, previous).from_standard(noise), no_outcome())
+        return Draw(self.kernel(shared, statistic, previous).unwhiten(noise), no_outcome())
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,32 +102,32 @@ class _BoundShrinkingKernel(_MovedPoint):
     keep: float = 1.0
     num_islands: int = 1
 
-    def spread(self, z: Float[Array, "particle param"], log_weights: Float[Array, " particle"]) -> Spread:
+    def spread(self, z: Float[Array, "particle param"], log_weights: Float[Array, " particle"]) -> MeanCholesky:
         floor = MIN_SPREAD * self.model.parameters.prior_sd
         by_island = [values.reshape(self.num_islands, -1, *values.shape[1:]) for values in (z, log_weights)]
         return jax.vmap(lambda z, log_weights: spread_of(z, log_weights, floor))(*by_island)
 
-    def start(self):
+    def init(self):
         return jnp.int32(0)
 
-    def start_shared(self, z):
+    def init_shared(self, z):
         if len(z) % self.num_islands:
             raise BeliefError(
                 f"{len(z)} particles cannot be shared out among the {self.num_islands} islands of {self.name}."
             )
         return self.spread(z, jnp.zeros(len(z), z.dtype))
 
-    def absorb(self, shared, statistic, datum):
+    def update(self, shared, statistic, datum):
         return statistic
 
-    def regroup(self, shared, statistics, z, log_weights):
+    def adapt(self, shared, statistics, z, log_weights):
         islands = jnp.arange(len(z), dtype=jnp.int32) // (len(z) // self.num_islands)
         return self.spread(z, log_weights), islands
 
     def kernel(self, shared, statistic, z):
         bandwidth = (1 - self.keep**2) ** 0.5
         own = jax.tree.map(lambda leaf: leaf[statistic], shared)
-        return Spread(self.keep * z + (1 - self.keep) * own.mean, bandwidth * own.factor)
+        return MeanCholesky(self.keep * z + (1 - self.keep) * own.mean, bandwidth * own.factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,4 +135,4 @@ class _BoundJitter(_MovedPoint):
     sd: float = 0.0
 
     def kernel(self, shared, statistic, z):
-        return Spread(z, jnp.diag(jnp.asarray(self.sd * self.model.parameters.prior_sd, z.dtype)))
+        return MeanCholesky(z, jnp.diag(jnp.asarray(self.sd * self.model.parameters.prior_sd, z.dtype)))

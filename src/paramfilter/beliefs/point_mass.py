@@ -34,13 +34,13 @@ class BoundPointMass(BoundBelief):
     name: str = "PointMass"
     has_density: ClassVar[bool] = False
 
-    def start(self) -> Statistic:
+    def init(self) -> Statistic:
         return None
 
-    def absorb(self, shared, statistic, datum) -> Statistic:
+    def update(self, shared, statistic, datum) -> Statistic:
         return None
 
-    def draw(self, key, shared, statistic, previous):
+    def sample(self, key, shared, statistic, previous):
         return Draw(previous, no_outcome())
 
     def moments(self, shared, statistic, z):

@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from paramfilter.beliefs.bend import Bend
-from paramfilter.beliefs.spread import Spread, quasi_random_normals
+from paramfilter.beliefs.log_quadratic import LogQuadratic
+from paramfilter.beliefs.mean_cholesky import MeanCholesky, quasi_random_normals
 from paramfilter.numerics.small_matrices import inverse_of_lower
 
 POINTS_PER_COEFFICIENT = 3
@@ -55,7 +55,7 @@ class QuadraticFit:
     belief is a quadratic over the whole population; if not, `spread` may be narrower.
     """
 
-    spread: Spread
+    spread: MeanCholesky
     offset: Float[Array, " coeff"]
     map: Float[Array, "coeff pivot"]
     typical: Float[Array, " pivot"]
@@ -63,7 +63,7 @@ class QuadraticFit:
 
     @classmethod
     def around(
-        cls, spread: Spread, log_prior: Callable, weights: Callable, typical: Float[Array, " pivot"]
+        cls, spread: MeanCholesky, log_prior: Callable, weights: Callable, typical: Float[Array, " pivot"]
     ) -> QuadraticFit:
         """Fit beliefs of the form `log_prior(z) + statistic . weights(z)` around a spread, or around a narrower one.
 
@@ -76,8 +76,8 @@ class QuadraticFit:
         nothing = _Attempt(spread, standard_normal, no_map, jnp.bool_(False))
 
         def closer(carry, zoom):
-            found, centre = carry
-            attempt, best = _fitted(Spread(centre, zoom * spread.factor), log_prior, weights, typical)
+            found, center = carry
+            attempt, best = _fitted(MeanCholesky(center, zoom * spread.factor), log_prior, weights, typical)
             stays = found.is_sound | ~attempt.is_sound
             kept = jax.tree.map(lambda old, new: jnp.where(stays, old, new), found, attempt)
             return (kept, best), attempt.is_sound
@@ -91,14 +91,14 @@ class QuadraticFit:
         """Return mean, a factor of the covariance, and the factor's inverse, in z."""
         mean, inverse, lower = self._standard(statistic)
         whitener = inverse_of_lower(self.spread.factor)
-        return self.spread.from_standard(mean), self.spread.factor @ inverse.T, lower.T @ whitener
+        return self.spread.unwhiten(mean), self.spread.factor @ inverse.T, lower.T @ whitener
 
-    def standard_gaussian(self, statistic: Float[Array, " pivot"]) -> Spread:
+    def standard_gaussian(self, statistic: Float[Array, " pivot"]) -> MeanCholesky:
         """Return mean and a factor of the covariance, in standard coordinates."""
         mean, inverse, _ = self._standard(statistic)
-        return Spread(mean, inverse.T)
+        return MeanCholesky(mean, inverse.T)
 
-    def quadratic(self, statistic: Float[Array, " pivot"]) -> Bend:
+    def quadratic(self, statistic: Float[Array, " pivot"]) -> LogQuadratic:
         """Return the quadratic in standard coordinates, as it was fitted."""
         return bend_of(self.offset + self.map @ statistic, len(self.spread.mean))
 
@@ -115,19 +115,19 @@ class QuadraticFit:
 class _Attempt:
     """A fit around one spread, and whether the typical belief is a quadratic there."""
 
-    spread: Spread
+    spread: MeanCholesky
     offset: Float[Array, " coeff"]
     map: Float[Array, "coeff pivot"]
     is_sound: Bool[Array, ""]
 
 
 def _fitted(
-    spread: Spread, log_prior: Callable, weights: Callable, typical: Float[Array, " pivot"]
+    spread: MeanCholesky, log_prior: Callable, weights: Callable, typical: Float[Array, " pivot"]
 ) -> tuple[_Attempt, Float[Array, " param"]]:
     """Fit around one spread; return also the point where the typical belief is highest."""
     points = jnp.asarray(_points(len(spread.mean)), spread.mean.dtype)
     features = quadratic_terms(points)
-    z = jax.vmap(spread.from_standard)(points)
+    z = jax.vmap(spread.unwhiten)(points)
     prior, rows = jax.vmap(log_prior)(z), jax.vmap(weights)(z)
     is_known = jnp.isfinite(prior)
     lowest = jnp.min(jnp.where(is_known, prior, jnp.inf))
@@ -160,11 +160,11 @@ def quadratic_terms(points: Float[Array, "point param"]) -> Float[Array, "point 
     return jnp.concatenate([ones, points, points[:, rows] * points[:, columns]], axis=1)
 
 
-def bend_of(coefficients: Float[Array, " coeff"], dimension: int) -> Bend:
+def bend_of(coefficients: Float[Array, " coeff"], dimension: int) -> LogQuadratic:
     """Return slope and curvature of a quadratic, from its coefficients in `quadratic_terms`."""
     rows, columns = np.triu_indices(dimension)
     upper = jnp.zeros((dimension, dimension), coefficients.dtype).at[rows, columns].set(coefficients[1 + dimension :])
-    return Bend(coefficients[1 : 1 + dimension], upper + upper.T)
+    return LogQuadratic(coefficients[1 : 1 + dimension], upper + upper.T)
 
 
 def lifted_cholesky(matrix: Float[Array, "param param"]) -> Float[Array, "param param"]:

@@ -6,15 +6,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from paramfilter.model import Datum
+from paramfilter.model import Transition
 from paramfilter.types import KeyArray
 
 KEPT_PER_STEP = 1
 
 
-def keep_some(
-    key: KeyArray, reservoir: Datum, data: Datum, log_weights: Float[Array, " particle"], time: Int[Array, ""]
-) -> Datum:
+def reservoir_sample(
+    key: KeyArray, reservoir: Transition, data: Transition, log_weights: Float[Array, " particle"], time: Int[Array, ""]
+) -> Transition:
     """Put a few particles' transitions, chosen by weight, into random slots (reservoir sampling).
 
     Args:
@@ -44,4 +44,4 @@ def keep_some(
         (reservoir.y, reservoir.inputs),
         (data.y, data.inputs),
     )
-    return Datum(*moved, *given)
+    return Transition(*moved, *given)

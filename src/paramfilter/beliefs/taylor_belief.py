@@ -17,7 +17,7 @@ from paramfilter.beliefs.log_polynomial import LogPolynomial
 from paramfilter.beliefs.samplers import InverseCdf, Slice, ThetaSampler
 from paramfilter.errors import BeliefError
 from paramfilter.inspect.dependence import ThetaFactors, probe_data
-from paramfilter.model import Datum, StateSpaceModel
+from paramfilter.model import StateSpaceModel, Transition
 from paramfilter.polynomials import MonomialBasis
 from paramfilter.types import Inputs, State
 
@@ -34,7 +34,7 @@ class Expansion:
     """
 
     basis: MonomialBasis
-    step: Callable[[Datum], Float[Array, " coeff"]]
+    step: Callable[[Transition], Float[Array, " coeff"]]
     initial: Callable[[State, Inputs], Float[Array, " coeff"]]
     is_always_proper: bool
 
@@ -92,6 +92,6 @@ class TaylorBelief(Belief):
         point = {name: value.tolist() for name, value in center.items()}
         label = type(self).__name__
         raise BeliefError(
-            f"{label}: the Taylor coefficients at theta={point} are not finite. Choose a centre where the model is "
+            f"{label}: the Taylor coefficients at theta={point} are not finite. Choose a center where the model is "
             f"smooth, for example {label}(center={{...}}), or a lower order."
         )

@@ -117,24 +117,24 @@ def plot(
     """Draw a saved result, or several to compare."""
     from paramfilter import plots
     from paramfilter.cli.printing import aside
-    from paramfilter.results import open_result
+    from paramfilter.results import load_result
 
     labelled = [one.partition("=")[::2] if "=" in one else (Path(one).stem, one) for one in results]
-    trees = {label: open_result(path) for label, path in labelled}
+    trees = {label: load_result(path) for label, path in labelled}
     drawn = next(iter(trees.values())) if len(trees) == 1 else trees
     figure = getattr(plots, kind)(drawn, truth=_values(truth) or None, title=title)
     figure.save(out) if kind == "animation" else figure.savefig(out)
     aside.print(f"picture written to {out}")
 
 
-@app.command()
-def analyse(model: Model, as_json: AsJson = False) -> None:
+@app.command("inspect")
+def inspect_(model: Model, as_json: AsJson = False) -> None:
     """Say how the parameters enter a model, and which belief suits it."""
     from paramfilter.cli.models_by_name import model_named
     from paramfilter.cli.printing import print_json
-    from paramfilter.inspect import analyse as look_at
+    from paramfilter.inspect import inspect_model
 
-    report = look_at(model_named(model).model)
+    report = inspect_model(model_named(model).model)
     print_json(asdict(report)) if as_json else print(report)
 
 
@@ -143,9 +143,9 @@ def diagnose(result: Annotated[Path, typer.Argument(help="A saved result.")], as
     """Look at a saved result and say what is wrong, what it means and what to try. Exit code 3 if anything is."""
     from paramfilter.cli.printing import print_json
     from paramfilter.diagnostics import examine
-    from paramfilter.results import open_result, record_of
+    from paramfilter.results import load_result, record_of
 
-    found = examine(record_of(open_result(result)))
+    found = examine(record_of(load_result(result)))
     if as_json:
         findings = [{**asdict(one.code), "figures": one.figures} for one in found.findings]
         passed = [code.code for code in found.passed]

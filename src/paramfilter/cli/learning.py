@@ -14,7 +14,7 @@ import jax
 from rich.live import Live
 
 from paramfilter import checkpoint
-from paramfilter.choosing import USUAL_PARTICLES
+from paramfilter.auto import USUAL_PARTICLES
 from paramfilter.cli.matching import Matching
 from paramfilter.cli.names import PRESET_SUFFIX
 from paramfilter.cli.printing import aside, console, print_json, summary_of, table_of

@@ -11,7 +11,7 @@ import numpy as np
 from paramfilter.errors import DataError
 from paramfilter.inspect.probe import probe
 from paramfilter.model import StateSpaceModel
-from paramfilter.observations import Observations, observations_from
+from paramfilter.observations import Observations, observations_from_table
 from paramfilter.results.tree import named
 
 
@@ -47,7 +47,7 @@ class Matching:
 
     def observations(self, columns: dict[str, Any]) -> Observations:
         """Return the observations of many rows."""
-        return observations_from(columns, self.y, self.inputs, self.time)
+        return observations_from_table(columns, self.y, self.inputs, self.time)
 
     def one(self, row: dict[str, Any]) -> tuple[Any, Any]:
         """Return observation and inputs of one row."""

@@ -12,8 +12,8 @@ import numpy as np
 from rich.console import Console, Group
 from rich.table import Table
 
-from paramfilter.components import components_of
 from paramfilter.filters import Posterior
+from paramfilter.labels import components_of
 
 LEVELS = (0.05, 0.5, 0.95)
 

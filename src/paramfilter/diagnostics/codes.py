@@ -1,8 +1,10 @@
-"""The warnings a filter may give: each has a code, what it means and what to try. The docs have a page for each.
+"""The warnings a filter may give, one list: each has a code, what it means, what to try, and the flags that raise it.
 
 >>> print(explain("W03"))
 W03 islands disagree about theta
 What it means: ...
+>>> explain(0)
+'all is well'
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import SupportsInt
 
-from paramfilter import outcome
 from paramfilter.arguments import kind_of
 from paramfilter.errors import ArgumentError
 from paramfilter.outcome import Outcome
@@ -21,123 +22,168 @@ class Code:
     """A kind of warning.
 
     Attributes:
-        code: `W` and two digits, for ever.
+        code: `W` and two digits.
         title: What happened, in a few words.
         meaning: What it says about the numbers.
-        cure: What to try, best first.
+        fixes: What to try, best first.
+        flags: Flags of `info.outcome` that raise it; none if it comes from figures of the whole run.
     """
 
     code: str
     title: str
     meaning: str
-    cure: str
+    fixes: tuple[str, ...]
+    flags: Outcome = Outcome.OK
 
     def __str__(self) -> str:
-        return f"{self.code} {self.title}\nWhat it means: {self.meaning}\nWhat to try: {self.cure}"
+        return f"{self.code} {self.title}\nWhat it means: {self.meaning}\nWhat to try: {' '.join(self.fixes)}"
 
 
 FEW_EFFECTIVE = Code(
     "W01",
     "few particles carry the weight",
-    "the effective sample size after an observation is a small part of N, or the particles are copies of a few values "
-    "of theta. Means and intervals are noisy, and the posterior may be overconfident.",
-    "if particles are copies: a filter that moves theta, such as auto_filter(model). Otherwise a proposal that uses "
-    "the observation, LookAhead(Guided()); more particles; or a wider observation noise, if the one in the model is "
-    "smaller than you believe.",
+    "The effective sample size is a small part of N, or the particles are copies of a few values of theta. Means and "
+    "intervals are noisy, and the posterior may be overconfident.",
+    (
+        "If particles are copies, use a filter that moves theta, such as auto_filter(model).",
+        "Use a proposal that sees the observation: LookAhead(Guided()).",
+        "Use more particles.",
+        "Check whether the observation noise of the model is too small.",
+    ),
 )
 FEW_ANCESTORS = Code(
     "W02",
     "few paths are left behind the beliefs",
-    "what was learned some time ago rests on few ancestors. Beliefs follow paths, and each resampling removes paths: "
-    "the posterior sd is too small, by about a tenth on an easy model and by more where the data say little about the "
-    "state.",
-    "num_ancestors=2, if the belief allows it: beliefs given the present state do not depend on paths; more particles "
-    "(the loss begins when the number of steps nears N); a proposal that uses the observation; num_islands=4, so that "
-    "W03 measures the effect.",
+    "Beliefs follow paths, and each resampling removes paths. What was learned early now rests on few of them, so the "
+    "posterior sd is too small: by a tenth on easy models, by much more where the data say little about the state.",
+    (
+        "Set mixing=None: beliefs are then mixed over ancestors, if the belief allows it.",
+        "Use more particles; paths are lost when the number of steps nears N.",
+        "Use a proposal that sees the observation: LookAhead(Guided()).",
+        "Set num_islands=4, so that W03 measures the effect.",
+    ),
 )
 DISAGREEMENT = Code(
     "W03",
     "islands disagree about theta",
-    "groups of particles that took in the same data have different posteriors, so each of them is overconfident. The "
-    "pooled posterior includes the spread between islands, but it rests on no more than their number.",
-    "more particles; with sir_filter or liu_west_filter, which collapse on long data, another filter, such as "
-    "auto_filter(model); a proposal that uses the observation; or restart from a state saved before the disagreement "
-    "began.",
+    "Groups of particles that saw the same data have different posteriors, so each of them is overconfident. The "
+    "pooled posterior includes the spread between islands, but it is based on only num_islands replicates.",
+    (
+        "Use more particles.",
+        "Replace sir_filter or liu_west_filter, which collapse on long data, by auto_filter(model).",
+        "Use a proposal that sees the observation: LookAhead(Guided()).",
+        "Restart from a state saved before the disagreement began.",
+    ),
 )
 INACCURATE = Code(
     "W04",
-    "beliefs have strayed from the exact ones",
-    outcome.MESSAGES[Outcome.BELIEF_INACCURATE],
-    "Chebyshev() for one parameter, CrossInterpolation() for more, with more nodes or pivots; what the model needs is "
-    "said by separability.analyse(model). With more than three parameters turn 64-bit floats on.",
+    "beliefs are inaccurate",
+    "The beliefs about theta miss the exact ones by more than half a nat: a Taylor series outside its radius of "
+    "convergence, or too few values or pivots. Do not use the posterior.",
+    (
+        "Use Grid() for one parameter and CrossInterpolation() for more, with more values or pivots.",
+        "With more than three parameters, enable 64-bit floats: jax.config.update('jax_enable_x64', True).",
+    ),
+    Outcome.BELIEF_INACCURATE,
 )
 SURPRISED = Code(
     "W05",
     "forecasts and observations do not match",
-    "the ranks of the observations among their forecasts should be uniform, and they are not: the model is "
-    "misspecified in a way that matters for the next observation. The posterior is that of a wrong model.",
-    "plot a histogram of history.info.pit: a hump means noise that is too wide, a bowl noise that is too narrow, a "
-    "slope a bias. Then try heavier tails or another term in the model.",
+    "The ranks of the observations among their forecasts should be uniform, and they are not. The model is "
+    "misspecified in a way that matters for the next observation; the posterior is that of a wrong model.",
+    (
+        "Plot history.info.pit: a hump means that the noise is too wide, a bowl that it is too narrow, a slope a bias.",
+        "Try heavier tails, or another term in the model.",
+    ),
 )
 ROLLED_BACK = Code(
     "W06",
-    "observations that no particle could explain",
-    outcome.MESSAGES[Outcome.ALL_WEIGHTS_ZERO] + " Nothing was learned from it.",
-    "a heavier-tailed observation; outliers=SkipOutliers(), which takes them as missing; more particles.",
+    "no particle could explain an observation",
+    "All weights were zero. The step was rolled back, and nothing was learned from the observation.",
+    (
+        "Use a heavier-tailed observation, such as dist.StudentT.",
+        "Pass outliers=OutlierGate(), which takes such observations as missing.",
+        "Use more particles, or a wider prior.",
+    ),
+    Outcome.ALL_WEIGHTS_ZERO,
 )
 NOT_A_NUMBER = Code(
     "W07",
     "the model returned NaN",
-    outcome.MESSAGES[Outcome.MODEL_RETURNED_NAN],
-    "a prior whose support excludes the bad values, or a guard inside the model, such as jnp.maximum(variance, 1e-6).",
+    "Some particles got weight zero because the model returned NaN for them; info.num_nan counts them. (Inside your "
+    "own jit also: an observation that can only be missing as a whole was missing in part.)",
+    (
+        "Choose a prior whose support excludes the bad values.",
+        "Guard the expression inside the model: jnp.maximum(variance, 1e-6).",
+    ),
+    Outcome.MODEL_RETURNED_NAN,
 )
 IMPROPER = Code(
     "W08",
-    "a belief ran out of its window",
-    outcome.MESSAGES[Outcome.BELIEF_IMPROPER] + " Or: " + outcome.MESSAGES[Outcome.BELIEF_AT_WINDOW_EDGE],
-    "another belief than a Taylor series; a prior that is wider or better placed.",
+    "a belief left its window",
+    "A belief pushes against the edge of the window in which theta is drawn (the data contradict the prior), or the "
+    "polynomial of a Taylor belief grows without bound. Draws are truncated; do not use the posterior.",
+    (
+        "Widen the prior, or move it nearer to the truth.",
+        "Replace a Taylor belief: use TaylorOfMean, another order, or Grid().",
+    ),
+    Outcome.BELIEF_IMPROPER | Outcome.BELIEF_AT_WINDOW_EDGE,
 )
 REFUSED = Code(
     "W09",
-    "observations that are infinite were refused",
-    outcome.MESSAGES[Outcome.OBSERVATION_NOT_FINITE],
-    "NaN for what is missing; a look at where the infinities come from.",
+    "infinite observations were refused",
+    "An observation was +inf or -inf. It was refused, and the state is as before.",
+    ("Use NaN for missing values.", "Find out where the infinities come from."),
+    Outcome.OBSERVATION_NOT_FINITE,
 )
 OVERFLOW = Code(
     "W10",
     "data too large for a statistic",
-    outcome.MESSAGES[Outcome.STATISTIC_OVERFLOW],
-    "data in other units; 64-bit floats.",
+    "An observation overflowed the statistic of some particles, and was left out of their beliefs.",
+    (
+        "Rescale the data.",
+        "Enable 64-bit floats: jax.config.update('jax_enable_x64', True).",
+        "Lower the order of a Taylor belief.",
+    ),
+    Outcome.STATISTIC_OVERFLOW,
 )
 LOST_ISLAND = Code(
     "W11",
     "an island could not explain an observation",
-    outcome.MESSAGES[Outcome.ISLAND_WEIGHTS_ZERO],
-    "more particles; fewer islands; a proposal that sees the data.",
+    "No particle of some island could explain an observation, though others could. That island did not learn from it.",
+    ("Use more particles, or fewer islands.", "Use a proposal that sees the observation: LookAhead(Guided())."),
+    Outcome.ISLAND_WEIGHTS_ZERO,
 )
-
 SKIPPED = Code(
     "W12",
-    "observations were taken for outliers",
-    outcome.MESSAGES[Outcome.OUTLIER_SKIPPED] + " The evidence leaves them out as well.",
-    "a look at the observations themselves; a heavier-tailed observation, such as dist.StudentT, in which outliers are "
-    "part of the model; SkipOutliers with a larger distance.",
+    "outliers were skipped",
+    "Observations far outside all forecasts were taken as missing, because outliers=OutlierGate() asks for it. A few "
+    "are normal; many mean that the model is wrong. The evidence leaves them out as well.",
+    (
+        "Look at the skipped observations.",
+        "Use a heavier-tailed observation, such as dist.StudentT, which makes outliers part of the model.",
+        "Raise the limit of OutlierGate.",
+    ),
+    Outcome.OUTLIER_SKIPPED,
 )
-
 FEW_NODES = Code(
     "W13",
     "nodes do not cover the posterior",
-    outcome.MESSAGES[Outcome.NODES_TOO_FEW] + " Or: " + outcome.MESSAGES[Outcome.SURFACE_INACCURATE],
-    "more nodes, node_filter(model, 4096); more kept observations, num_kept=100_000; a prior that rules out what "
-    "you do not believe.",
+    "Too few nodes of theta lie where the posterior is, after many attempts to place them; or nodes were renewed after "
+    "the kept observations had ended, by a surface that misses the log likelihood. The posterior may be off.",
+    (
+        "Use more nodes: node_filter(model, 4096).",
+        "Keep more observations: num_kept=100_000.",
+        "If it stays, some parameters can hardly be told apart: fix one of them, or narrow its prior.",
+    ),
+    Outcome.NODES_TOO_FEW | Outcome.SURFACE_INACCURATE,
 )
-
 UNSURE = Code(
     "W14",
     "the posterior mean may be off",
-    "the filter's own estimate of its error is large: few nodes carry the weight, or a surface in place of the "
+    "The filter's estimate of its own error is large: few nodes carry the weight, or a surface in place of the "
     "likelihood misses it. Means and intervals are rough.",
-    "more nodes, node_filter(model, 4096); more kept observations, num_kept=100_000.",
+    ("Use more nodes: node_filter(model, 4096).", "Keep more observations: num_kept=100_000."),
 )
 
 CODES = (
@@ -157,31 +203,23 @@ CODES = (
     UNSURE,
 )
 
-OF_FLAG = {
-    Outcome.OBSERVATION_NOT_FINITE: REFUSED,
-    Outcome.ALL_WEIGHTS_ZERO: ROLLED_BACK,
-    Outcome.MODEL_RETURNED_NAN: NOT_A_NUMBER,
-    Outcome.BELIEF_IMPROPER: IMPROPER,
-    Outcome.BELIEF_INACCURATE: INACCURATE,
-    Outcome.BELIEF_AT_WINDOW_EDGE: IMPROPER,
-    Outcome.STATISTIC_OVERFLOW: OVERFLOW,
-    Outcome.ISLAND_WEIGHTS_ZERO: LOST_ISLAND,
-    Outcome.OUTLIER_SKIPPED: SKIPPED,
-    Outcome.NODES_TOO_FEW: FEW_NODES,
-    Outcome.SURFACE_INACCURATE: FEW_NODES,
-}
-
 
 def explain(what: str | SupportsInt) -> str:
-    """Put a code such as "W03", or the number of an `info.outcome` or `state.outcome`, in words."""
+    """Put a code such as "W03", or the number of an `info.outcome` or `state.outcome`, in words.
+
+    Args:
+        what: A code, or flags; several flags give several paragraphs.
+    """
     if not isinstance(what, str):
         try:
-            return outcome.explain(what)
+            flags = Outcome(int(what))
         except TypeError as error:
             raise ArgumentError(
                 f"explain needs one code or number, got {kind_of(what)}. Write explain(state.outcome), or "
                 'explain("W03").'
             ) from error
+        raised = [str(code) for code in CODES if code.flags & flags]
+        return "\n\n".join(raised) if raised else "all is well"
     for code in CODES:
         if code.code == what.upper():
             return str(code)

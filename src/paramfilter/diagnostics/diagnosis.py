@@ -20,7 +20,7 @@ from paramfilter.diagnostics import codes
 from paramfilter.diagnostics.codes import Code
 from paramfilter.filters import StepInfo
 from paramfilter.filters.health import NUM_FORECASTS
-from paramfilter.numerics.ranks import chance_of_ranks, count_ranks
+from paramfilter.numerics.ranks import count_ranks, uniformity_p_value
 from paramfilter.running import History
 
 LONG_AGO = 0.25
@@ -46,8 +46,8 @@ NUM_RANKS = NUM_FORECASTS + 1
 FEWEST_RANKS = 50
 """A chi-square test needs about five expected ranks a bin."""
 
-NODES = ("Kalman", "FiniteState", "Guided", "AssumedDensity")
-RAISED_BY = {codes.IMPROPER: ("Chebyshev", "Taylor"), codes.FEW_NODES: NODES}
+NODES = ("Kalman", "FiniteState", "Guided", "AssumedDensity", "Particles")
+RAISED_BY = {codes.IMPROPER: ("Grid", "Taylor"), codes.FEW_NODES: NODES}
 """Beliefs that raise the flags of a code; no other belief looks for what it reports."""
 
 NOT_OF_NODES = (codes.ROLLED_BACK, codes.NOT_A_NUMBER, codes.OVERFLOW)
@@ -69,8 +69,7 @@ class Finding:
     figures: str
 
     def __str__(self) -> str:
-        meaning = self.code.meaning[0].upper() + self.code.meaning[1:]
-        paragraphs = (f"{self.code.title}: {self.figures}", meaning, f"Try: {self.code.cure}")
+        paragraphs = (f"{self.code.title}: {self.figures}", self.code.meaning, f"Try: {' '.join(self.code.fixes)}")
         indented = [textwrap.fill(text, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT) for text in paragraphs]
         return "\n".join([f"  {self.code.code} {indented[0].lstrip()}", *indented[1:]])
 
@@ -128,19 +127,19 @@ class Record:
     """All that the checks look at.
 
     Attributes:
-        made_by: Fingerprint of the filter, as JSON.
+        fingerprint: Fingerprint of the filter, as JSON.
         time: How many observations have been taken in.
-        mixed_at: When beliefs were last mixed; -1 if never.
+        last_mixed: When beliefs were last mixed; -1 if never.
         outcome: All flags raised so far.
         num_values: Distinct values of theta among the particles at the end.
-        skips_outliers: Whether the filter has a `SkipOutliers`.
+        skips_outliers: Whether the filter has a `OutlierGate`.
         error: Estimated error of the posterior mean, in posterior sds; None if the filter has no estimate.
         info: What happened at each step of the history.
     """
 
-    made_by: str
+    fingerprint: str
     time: int
-    mixed_at: int
+    last_mixed: int
     outcome: int
     num_values: int
     skips_outliers: bool
@@ -160,9 +159,9 @@ def diagnose(state: Any, history: History) -> Diagnosis:
     require_kind(state, history.filter.state_kind, "state", call)
     notes = history.filter.notes(state)
     record = Record(
-        made_by=state.made_by,
+        fingerprint=state.fingerprint,
         time=int(state.time),
-        mixed_at=notes["mixed_at"],
+        last_mixed=notes["last_mixed"],
         outcome=int(state.outcome),
         num_values=count_distinct(np.asarray(history.filter.particles(state)[1])),
         skips_outliers=bool(notes["skips_outliers"]),
@@ -179,9 +178,9 @@ def count_distinct(values: np.ndarray) -> int:
 
 def examine(record: Record) -> Diagnosis:
     """Look at a record, of a run or of a saved result."""
-    made_by = json.loads(record.made_by)
-    heading = f"{made_by['model']}: {len(record.info.ess)} steps, {_crowd(made_by)}, {made_by['belief']}"
-    judged = {code: _judge(code, record, made_by) for code in codes.CODES}
+    fingerprint = json.loads(record.fingerprint)
+    heading = f"{fingerprint['model']}: {len(record.info.ess)} steps, {_crowd(fingerprint)}, {fingerprint['belief']}"
+    judged = {code: _judge(code, record, fingerprint) for code in codes.CODES}
     return Diagnosis(
         heading,
         passed=tuple(code for code, verdict in judged.items() if verdict is None),
@@ -190,41 +189,41 @@ def examine(record: Record) -> Diagnosis:
     )
 
 
-def _crowd(made_by: dict[str, Any]) -> str:
-    if _has_nodes(made_by):
-        return f"{made_by['particles']} nodes"
-    islands = "in one island" if made_by["islands"] == 1 else f"in {made_by['islands']} islands"
-    return f"{made_by['particles']} particles {islands}"
+def _crowd(fingerprint: dict[str, Any]) -> str:
+    if _has_nodes(fingerprint):
+        return f"{fingerprint['particles']} nodes"
+    islands = "in one island" if fingerprint["islands"] == 1 else f"in {fingerprint['islands']} islands"
+    return f"{fingerprint['particles']} particles {islands}"
 
 
-def _has_nodes(made_by: dict[str, Any]) -> bool:
+def _has_nodes(fingerprint: dict[str, Any]) -> bool:
     """Tell whether the particles are values of theta, with an inner filter each."""
-    return "kept" in made_by
+    return "kept" in fingerprint
 
 
-def _judge(code: Code, record: Record, made_by: dict[str, Any]) -> Finding | NotJudged | None:
+def _judge(code: Code, record: Record, fingerprint: dict[str, Any]) -> Finding | NotJudged | None:
     """Return what a check found, why it could not be made, or None if it passed."""
     if (flagged := _flagged(code, record)) is not None:
         return flagged
     if len(record.info.ess) == 0:
         return NotJudged(code, "no steps")
     if code in FIGURES:
-        return FIGURES[code](record, made_by)
-    belief = made_by["belief"]
-    if _has_nodes(made_by) and code in NOT_OF_NODES:
+        return FIGURES[code](record, fingerprint)
+    belief = fingerprint["belief"]
+    if _has_nodes(fingerprint) and code in NOT_OF_NODES:
         return NotJudged(code, "not looked for with nodes")
     if code in RAISED_BY and not any(name in belief for name in RAISED_BY[code]):
         return NotJudged(code, f"not looked for with {belief}")
-    if code is codes.LOST_ISLAND and made_by["islands"] == 1:
+    if code is codes.LOST_ISLAND and fingerprint["islands"] == 1:
         return NotJudged(code, "one island")
     if code is codes.SKIPPED and not record.skips_outliers:
-        return NotJudged(code, "no SkipOutliers")
+        return NotJudged(code, "no OutlierGate")
     return None
 
 
 def _flagged(code: Code, record: Record) -> Finding | None:
     """Return what the flags of a code tell, if it has any and they were raised."""
-    flags = sum(int(flag) for flag, its in codes.OF_FLAG.items() if its is code)
+    flags = int(code.flags)
     outcomes = np.asarray(record.info.outcome)
     times = np.flatnonzero(outcomes & flags)
     if len(times):
@@ -235,8 +234,8 @@ def _flagged(code: Code, record: Record) -> Finding | None:
     return Finding(code, "before the steps of this history.") if record.outcome & flags else None
 
 
-def _check_weights(record: Record, made_by: dict[str, Any]) -> Finding | None:
-    num_particles = made_by["particles"]
+def _check_weights(record: Record, fingerprint: dict[str, Any]) -> Finding | None:
+    num_particles = fingerprint["particles"]
     share = np.median(np.asarray(record.info.ess)) / num_particles
     if share < LEAST_ESS:
         return Finding(codes.FEW_EFFECTIVE, f"the median effective sample size is {share:.1%} of N.")
@@ -246,21 +245,24 @@ def _check_weights(record: Record, made_by: dict[str, Any]) -> Finding | None:
     return None
 
 
-def _check_ancestors(record: Record, made_by: dict[str, Any]) -> Finding | NotJudged | None:
-    num_particles, num_islands = made_by["particles"], made_by["islands"]
-    if _has_nodes(made_by):
+def _check_ancestors(record: Record, fingerprint: dict[str, Any]) -> Finding | NotJudged | None:
+    num_particles, num_islands = fingerprint["particles"], fingerprint["islands"]
+    if _has_nodes(fingerprint):
         return NotJudged(codes.FEW_ANCESTORS, "nodes have no paths")
-    if record.mixed_at >= 0 and record.time - record.mixed_at <= LONG_AGO * num_particles:
+    if record.last_mixed >= 0 and record.time - record.last_mixed <= LONG_AGO * num_particles:
         return NotJudged(codes.FEW_ANCESTORS, "beliefs were mixed, so they do not depend on paths")
-    if int(np.asarray(record.info.num_ancestors)[-1]) > num_islands:
+    num_left = int(np.asarray(record.info.num_unique_ancestors)[-1])
+    if num_left < 0:
+        return NotJudged(codes.FEW_ANCESTORS, "the filter was run without health figures")
+    if num_left > num_islands:
         return None
     whose = "one" if num_islands == 1 else "one an island"
     return Finding(codes.FEW_ANCESTORS, f"of {num_particles} ancestors before half time {whose} is left.")
 
 
-def _check_islands(record: Record, made_by: dict[str, Any]) -> Finding | NotJudged | None:
+def _check_islands(record: Record, fingerprint: dict[str, Any]) -> Finding | NotJudged | None:
     rhat = np.asarray(record.info.rhat)
-    if made_by["islands"] == 1:
+    if fingerprint["islands"] == 1:
         return NotJudged(codes.DISAGREEMENT, "one island")
     if np.any(np.isnan(rhat[-1])):
         return NotJudged(codes.DISAGREEMENT, "R-hat is NaN")
@@ -268,29 +270,29 @@ def _check_islands(record: Record, made_by: dict[str, Any]) -> Finding | NotJudg
         return None
     worst = ", ".join(
         f"{name} {value:.2f}" if value < HUGE_RHAT else f"{name} above {HUGE_RHAT}"
-        for name, value in zip(made_by["coordinates"], rhat[-1], strict=True)
+        for name, value in zip(fingerprint["coordinates"], rhat[-1], strict=True)
         if value > RHAT_LIMIT
     )
     since = np.argmax(np.max(rhat, axis=1) > RHAT_LIMIT) + 1
     return Finding(codes.DISAGREEMENT, f"R-hat is {worst} (limit {RHAT_LIMIT}), above the limit first at step {since}.")
 
 
-def _check_error(record: Record, made_by: dict[str, Any]) -> NotJudged | None:
+def _check_error(record: Record, fingerprint: dict[str, Any]) -> NotJudged | None:
     """Tell whether an error was measured at all; one that is too large raises a flag."""
-    if np.any(np.asarray(record.info.approximation_error)) and not _has_nodes(made_by):
+    if np.any(np.asarray(record.info.approximation_error)) and not _has_nodes(fingerprint):
         return None
-    return NotJudged(codes.INACCURATE, f"{made_by['belief']} reports no approximation error")
+    return NotJudged(codes.INACCURATE, f"{fingerprint['belief']} reports no approximation error")
 
 
-def _check_estimate(record: Record, made_by: dict[str, Any]) -> Finding | NotJudged | None:
+def _check_estimate(record: Record, fingerprint: dict[str, Any]) -> Finding | NotJudged | None:
     if record.error is None:
-        return NotJudged(codes.UNSURE, f"{made_by['belief']} has no estimate of it")
+        return NotJudged(codes.UNSURE, f"{fingerprint['belief']} has no estimate of it")
     if record.error <= LARGEST_ERROR:
         return None
     return Finding(codes.UNSURE, f"by about {record.error:.2f} posterior sds (limit {LARGEST_ERROR}).")
 
 
-def _check_forecasts(record: Record, made_by: dict[str, Any]) -> Finding | NotJudged | None:
+def _check_forecasts(record: Record, fingerprint: dict[str, Any]) -> Finding | NotJudged | None:
     too_few = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(record.info.pit):
         ranks = np.reshape(np.asarray(leaf), (len(leaf), -1))
@@ -299,7 +301,7 @@ def _check_forecasts(record: Record, made_by: dict[str, Any]) -> Finding | NotJu
             seen = ranks[:, component][~np.isnan(ranks[:, component])]
             if len(seen) < FEWEST_RANKS:
                 too_few.append(f"{len(seen)} of {name}")
-            elif (chance := chance_of_ranks(seen, NUM_RANKS, NUM_BINS)) < SURPRISE_LIMIT:
+            elif (chance := uniformity_p_value(seen, NUM_RANKS, NUM_BINS)) < SURPRISE_LIMIT:
                 counts = count_ranks(seen, NUM_RANKS, NUM_BINS)[0]
                 return Finding(
                     codes.SURPRISED,

@@ -4,18 +4,23 @@ from paramfilter.filters.advance import History, Summary
 from paramfilter.filters.base import Filter
 from paramfilter.filters.fingerprint import first_difference
 from paramfilter.filters.guard import keep_where
-from paramfilter.filters.outliers import SkipOutliers
+from paramfilter.filters.mixing import AncestorMixing, Mixing, NoMixing, PairwiseMixing
+from paramfilter.filters.outliers import OutlierGate
 from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments, pooled
 from paramfilter.filters.state import FilterState, StepInfo
 
 __all__ = [
+    "AncestorMixing",
     "Filter",
     "FilterState",
     "History",
+    "Mixing",
+    "NoMixing",
+    "PairwiseMixing",
     "ParticleFilter",
     "Posterior",
-    "SkipOutliers",
+    "OutlierGate",
     "StepInfo",
     "Summary",
     "draw_joint",

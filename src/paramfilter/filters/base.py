@@ -22,12 +22,12 @@ from paramfilter.arguments import require_kind
 from paramfilter.beliefs import Moments
 from paramfilter.errors import DataError
 from paramfilter.filters.fingerprint import first_difference
-from paramfilter.filters.incoming import as_floats, shape_advice
+from paramfilter.filters.validate import as_floats, shape_advice
 from paramfilter.inspect.probe import ModelShapes, probe
-from paramfilter.laws import describe
 from paramfilter.model import StateSpaceModel
 from paramfilter.tracing import is_traced
 from paramfilter.types import Inputs, KeyArray, Observation
+from paramfilter.user_functions import describe
 from paramfilter.waiting import announced
 
 BEGIN = (
@@ -70,7 +70,7 @@ class Filter(ABC):
 
     def notes(self, state: Any) -> dict[str, Any]:
         """Return what a diagnosis has to know beyond the history."""
-        return {"mixed_at": -1, "skips_outliers": 0}
+        return {"last_mixed": -1, "skips_outliers": 0}
 
     @abstractmethod
     def init(self, key: KeyArray, inputs: Inputs = None) -> Any:
@@ -114,7 +114,7 @@ class Filter(ABC):
     def require_own(self, state: Any) -> None:
         """Refuse what is not a state, and a state that another filter made."""
         require_kind(state, self.state_kind, "state", BEGIN)
-        difference = first_difference(state.made_by, self.fingerprint)
+        difference = first_difference(state.fingerprint, self.fingerprint)
         if difference is not None:
             raise DataError(
                 f"this state belongs to another filter; {difference}. Use filter.init, or the filter it came from."

@@ -25,10 +25,9 @@ TOLERANCE = 1e-3
 BEHAVIOUR = "log densities at probe points"
 
 
-def fingerprint(belief: BoundBelief, num_particles: int, num_islands: int, num_ancestors: int | None) -> str:
+def fingerprint(belief: BoundBelief, sizes: dict[str, Any]) -> str:
     """Return the fingerprint of a filter with this belief, which knows its model, as JSON."""
-    sizes = {"belief": belief.name, "particles": num_particles, "islands": num_islands, "ancestors": num_ancestors}
-    return json.dumps(model_fingerprint(belief.model, sizes))
+    return json.dumps(model_fingerprint(belief.model, {"belief": belief.name, **sizes}))
 
 
 def model_fingerprint(model: StateSpaceModel, sizes: dict[str, Any]) -> dict[str, Any]:

@@ -72,15 +72,15 @@ def guarded(
     parents: Parents,
     moves: Move,
     is_usable: Bool[Array, " particle"],
-    absorbed: PyTree,
+    updated: PyTree,
     given: Observation,
 ) -> tuple[Particles, Verdict]:
     """Return the particles after a step, each as it was where its move or its statistic cannot be used."""
     before = parents.particles
     x, z = keep_where(is_usable, (moves.x, parents.draws.z), (before.x, before.z))
-    # The second argument lends its axis to beliefs without a statistic.
-    fits = jax.vmap(lambda statistic, _: _all_finite(statistic))(absorbed, z)
-    statistics = keep_where(is_usable & fits, absorbed, before.statistics)
+    # vmap needs one mapped argument; z provides it when there is no statistic.
+    fits = jax.vmap(lambda statistic, _: _all_finite(statistic))(updated, z)
+    statistics = keep_where(is_usable & fits, updated, before.statistics)
     log_weights = before.log_weights + jnp.where(is_usable, moves.log_weight, -jnp.inf)
     log_weights, island_totals = normalise_within(filter.num_islands, log_weights)
     log_total = jax.nn.logsumexp(island_totals)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
+from paramfilter.filters.islands import disagreement, island_moments
 from paramfilter.model import StateSpaceModel
-from paramfilter.numerics.weights import choose_by_weight
+from paramfilter.numerics.weights import at_levels
 from paramfilter.types import Inputs, KeyArray, Observation
+
+if TYPE_CHECKING:
+    from paramfilter.filters.particle_filter import ParticleFilter
+    from paramfilter.filters.proposing import Particles
 
 NUM_FORECASTS = 100
 """Particles that foretell the observation before they see it."""
+
+UNKNOWN = -1
+"""In place of a number of ancestors that was not counted."""
 
 
 @jax.tree_util.register_dataclass
@@ -52,6 +60,15 @@ def num_distinct(ancestors: Int[Array, " particle"]) -> Int[Array, ""]:
     return jnp.sum(jnp.zeros(len(ancestors), jnp.int32).at[ancestors].set(1))
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Forecasts:
+    """What some particles expect to be observed next, and a uniform number that orders ties among them."""
+
+    y: Observation
+    u: Float[Array, ""]
+
+
 def forecast(
     key: KeyArray,
     model: StateSpaceModel,
@@ -59,31 +76,46 @@ def forecast(
     z: Float[Array, "particle param"],
     log_weights: Float[Array, " particle"],
     inputs: Inputs,
-) -> Observation:
-    """Return what some particles, chosen by weight, expect to be observed next: a leading axis of `NUM_FORECASTS`."""
-    key_choose, key_futures = jax.random.split(key)
-    chosen = choose_by_weight(key_choose, log_weights, NUM_FORECASTS)
+) -> Forecasts:
+    """Return forecasts of `NUM_FORECASTS` particles, chosen systematically by weight."""
+    keys = jax.random.split(key, 1 + 2 * NUM_FORECASTS)
+    shift, u = jax.random.uniform(keys[0], (2,), log_weights.dtype)
+    chosen = at_levels(jnp.exp(log_weights), (jnp.arange(NUM_FORECASTS) + shift) / NUM_FORECASTS)
     x, z = jax.tree.map(lambda leaf: leaf[chosen], (x, z))
 
-    def one(one_key, one_x, one_z):
-        return model.sample_next(one_key, model.parameters.constrain(one_z), one_x, inputs)
+    def one(key_move, key_observe, one_x, one_z):
+        return model.sample_next(key_move, key_observe, model.parameters.constrain(one_z), one_x, inputs)
 
-    return jax.vmap(one)(jax.random.split(key_futures, NUM_FORECASTS), x, z)
+    return Forecasts(jax.vmap(one)(keys[1 : 1 + NUM_FORECASTS], keys[1 + NUM_FORECASTS :], x, z), u)
 
 
-def predictive_rank(key: KeyArray, forecasts: Observation, y: Observation) -> Observation:
+def health_figures(
+    filter: ParticleFilter, particles: Particles, forecasts: Forecasts | None, y: Observation
+) -> dict[str, Any]:
+    """Return what `StepInfo` tells of islands, ancestors and forecasts; blanks, if the filter leaves them out."""
+    if not filter.health or forecasts is None:
+        unknown = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), y)
+        rhat = jnp.full((particles.z.shape[1],), jnp.nan, particles.z.dtype)
+        return {"rhat": rhat, "num_unique_ancestors": jnp.int32(UNKNOWN), "pit": unknown}
+    return {
+        "rhat": disagreement(island_moments(filter.num_islands, particles.z, particles.log_weights)),
+        "num_unique_ancestors": particles.lineage.num_ancestors(),
+        "pit": predictive_rank(forecasts, y),
+    }
+
+
+def predictive_rank(forecasts: Forecasts, y: Observation) -> Observation:
     """Return for each component of y its rank among the forecasts (its PIT), between 0 and 1, NaN where y is missing.
 
     If y and the M forecasts are exchangeable, y has each of the ranks 0..M with probability 1 / (M + 1), with ties in
     random order; so (rank + u) / (M + 1) is uniform, and so is (below + u (ties + 1)) / (M + 1), which draws the order
     among ties and the place within the rank by one uniform u. This holds for counts as well.
     """
-    u = jax.random.uniform(key)
 
     def rank(foretold: Any, seen: Any):
         foretold = jnp.asarray(foretold, seen.dtype)
         below, ties = jnp.sum(foretold < seen, axis=0), jnp.sum(foretold == seen, axis=0)
-        place = (below + u * (ties + 1)) / (len(foretold) + 1)
+        place = (below + forecasts.u * (ties + 1)) / (len(foretold) + 1)
         return jnp.where(jnp.isnan(seen), jnp.nan, place).astype(seen.dtype)
 
-    return jax.tree.map(rank, forecasts, y)
+    return jax.tree.map(rank, forecasts.y, y)

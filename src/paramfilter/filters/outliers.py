@@ -1,6 +1,6 @@
 """What to do with an observation that lies far outside all forecasts.
 
-By default nothing: it is taken at its word, as the model says. `SkipOutliers` takes single components that are far out
+By default nothing: it is taken at its word, as the model says. `OutlierGate` takes single components that are far out
 as missing, and says so (`Outcome.OUTLIER_SKIPPED`), so that a slipped decimal point does not cost most particles their
 paths. The evidence then leaves them out as well: it no longer compares models, unless both skipped the same.
 """
@@ -21,22 +21,22 @@ from paramfilter.types import Observation
 
 
 @dataclass(frozen=True)
-class SkipOutliers:
+class OutlierGate:
     """Take components of y far outside the forecasts as missing.
 
     Args:
-        beyond: How far, in standard deviations of the forecasts. They have the tails of the model, so a heavy-tailed
+        num_sd: The limit, in standard deviations of the forecasts. They have the tails of the model, so a heavy-tailed
             one rarely skips anything.
-        in_a_row: How often at most; the next one is taken in. A level that has shifted is no outlier.
+        max_consecutive: How often at most; the next one is taken in. A level that has shifted is no outlier.
     """
 
-    beyond: float = 8.0
-    in_a_row: int = 3
+    num_sd: float = 8.0
+    max_consecutive: int = 3
 
     def __post_init__(self):
-        if not self.beyond > 0 or self.in_a_row < 1:
+        if not self.num_sd > 0 or self.max_consecutive < 1:
             raise DataError(
-                f"SkipOutliers needs a positive distance and at least one in a row, got {self}; try SkipOutliers()."
+                f"OutlierGate needs a positive distance and at least one in a row, got {self}; try OutlierGate()."
             )
 
     def screen(
@@ -62,14 +62,23 @@ class SkipOutliers:
         return kept, counts
 
     def _is_outlier(self, seen: Any, mean: Any, spread: Any, count: Any) -> Bool[Array, "..."]:
-        is_far = (jnp.abs(seen - mean) > self.beyond * spread) & jnp.isfinite(seen)
-        return is_far & (count < self.in_a_row)
+        is_far = (jnp.abs(seen - mean) > self.num_sd * spread) & jnp.isfinite(seen)
+        return is_far & (count < self.max_consecutive)
+
+
+def screened(
+    outliers: OutlierGate | None, y: Observation, forecasts: Observation, skipped: PyTree
+) -> tuple[Observation, PyTree]:
+    """Return y with outliers as NaN, and how many have been skipped in a row."""
+    if outliers is None:
+        return y, skipped
+    return outliers.screen(y, *mean_and_spread(forecasts), skipped)
 
 
 def require_outliers(outliers: Any) -> None:
-    """Refuse what is neither None nor a `SkipOutliers`."""
+    """Refuse what is neither None nor a `OutlierGate`."""
     if outliers is not None:
-        require_kind(outliers, SkipOutliers, "outliers", "Pass outliers=SkipOutliers(), or None.")
+        require_kind(outliers, OutlierGate, "outliers", "Pass outliers=OutlierGate(), or None.")
 
 
 def mean_and_spread(forecasts: Observation) -> tuple[Observation, Observation]:

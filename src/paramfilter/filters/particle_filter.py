@@ -12,12 +12,14 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from paramfilter.arguments import require_key, require_kind, whole_number
 from paramfilter.beliefs import Belief, BoundBelief, Moments
+from paramfilter.beliefs.base import Discountable
 from paramfilter.errors import ModelError
 from paramfilter.filters.advance import History, advance, summarise, window_of
 from paramfilter.filters.base import Filter
 from paramfilter.filters.fingerprint import fingerprint
 from paramfilter.filters.loop import first_state, next_state
-from paramfilter.filters.outliers import SkipOutliers, require_outliers
+from paramfilter.filters.mixing import Mixing, NoMixing, mixing_for
+from paramfilter.filters.outliers import OutlierGate, require_outliers
 from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments
 from paramfilter.filters.state import FilterState, StepInfo
 from paramfilter.inspect.probe import require_densities
@@ -29,7 +31,7 @@ from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.waiting import waiting
 
 PARTS = (
-    ("belief", Belief, "Chebyshev()"),
+    ("belief", Belief, "Grid()"),
     ("proposal", Proposal, "Bootstrap()"),
     ("resampling", Resampling, "Systematic()"),
 )
@@ -38,19 +40,22 @@ PARTS = (
 
 @dataclass(frozen=True, eq=False)
 class ParticleFilter(Filter):
-    """A particle filter whose particles believe something about theta.
+    """A particle filter whose particles fix a state and hold a belief about theta.
 
     Args:
         model: The model.
         num_particles: N.
-        belief: What each particle believes about theta.
+        belief: How each particle represents what it knows about theta.
         proposal: How particles move.
         resampling: When and how particles are resampled.
         num_islands: Groups of particles that are never mixed; a divisor of N.
-        outliers: What to do with observations far outside the forecasts; None takes them at their word.
-        num_ancestors: 1 for beliefs that follow a particle's path, as in the paper; 2 for beliefs given its present
-            state, mixed from two ancestors now and then; more, for beliefs that can hold any mixture, from so many at
-            each step; None for 2 where the belief allows it.
+        outliers: What to do with observations far outside the forecasts; None uses them like any other.
+        mixing: How beliefs are updated: `NoMixing()` along the particle's path, as in the paper; `PairwiseMixing()` or
+            `AncestorMixing(4)` given its present state, mixed over ancestors; None for the best that the belief allows.
+        memory: After how many observations a datum counts 1/e of a new one, for parameters that drift; None forgets
+            nothing. Compare `state.log_evidence` of filters with several memories.
+        health: Whether each step also forecasts its observation and reports R-hat, surviving ancestors and PIT. False
+            makes a step smaller and quicker, and leaves those figures out.
     """
 
     state_kind: ClassVar[type] = FilterState
@@ -60,8 +65,10 @@ class ParticleFilter(Filter):
     proposal: Proposal = Bootstrap()
     resampling: Resampling = Systematic()
     num_islands: int = 1
-    outliers: SkipOutliers | None = None
-    num_ancestors: int | None = 1
+    outliers: OutlierGate | None = None
+    mixing: Mixing | None = NoMixing()
+    memory: float | None = None
+    health: bool = True
 
     def __post_init__(self):
         object.__setattr__(self, "num_particles", require_model_and_size(self.model, self.num_particles))
@@ -80,10 +87,12 @@ class ParticleFilter(Filter):
             )
         _ = self.shapes
         require_densities(self.model, "a filter of particles")
-        object.__setattr__(self, "num_ancestors", ancestors_for(self.bound_belief, self.num_ancestors))
+        require_memory(self.bound_belief, self.memory)
+        if self.mixing is not None:
+            require_kind(self.mixing, Mixing, "mixing", "Pass a part, such as mixing=PairwiseMixing(), or None.")
         # Touch what can fail, so that a wrong model is refused here and not at the first observation.
         with waiting("inspecting the model"):
-            _ = (self.shapes, self.bound_belief, self.bound_proposal, self.fingerprint)
+            _ = (self.shapes, self.bound_belief, self.bound_proposal, self.bound_mixing, self.fingerprint)
 
     def __repr__(self) -> str:
         parts = f"{self.num_particles} particles, {self.belief}, {self.proposal}"
@@ -110,16 +119,22 @@ class ParticleFilter(Filter):
         return self.proposal.bind(self.model)
 
     @cached_property
+    def bound_mixing(self) -> Mixing:
+        """How beliefs are updated, chosen for the belief if it was left open."""
+        return mixing_for(self.bound_belief, self.mixing)
+
+    @cached_property
     def fingerprint(self) -> str:
         """What tells this filter from another."""
-        return fingerprint(self.bound_belief, self.num_particles, self.num_islands, self.num_ancestors)
+        sizes = {"particles": self.num_particles, "islands": self.num_islands, "mixing": repr(self.bound_mixing)}
+        return fingerprint(self.bound_belief, {**sizes, "memory": self.memory})
 
     def init(self, key: KeyArray, inputs: Inputs = None) -> FilterState:
-        """Draw particles from the prior and the initial law; no data are seen.
+        """Draw particles from the prior and the initial distribution; no data are seen.
 
         Args:
             key: A typed key, `jax.random.key(seed)`; the state carries it on.
-            inputs: What the model's `initial` is told.
+            inputs: Covariates passed to the model's `initial`; None if it has none.
         """
         require_key(key, "filter.init(key)")
         return self.compiled(first_state)(key, as_inputs(inputs))
@@ -130,7 +145,7 @@ class ParticleFilter(Filter):
         Args:
             state: The state so far.
             y: The observation; NaN where missing.
-            inputs: What the model is told at this step.
+            inputs: Covariates for this step, passed to `transition` and `observation`; None if there are none.
         """
         self.require_own(state)
         y, inputs = self.as_observation(y), as_inputs(inputs)
@@ -147,7 +162,7 @@ class ParticleFilter(Filter):
 
     def notes(self, state: FilterState) -> dict[str, Any]:
         """Return when beliefs were last mixed, and whether outliers are skipped."""
-        return {"mixed_at": int(state.mixed_at), "skips_outliers": int(self.outliers is not None)}
+        return {"last_mixed": int(state.last_mixed), "skips_outliers": int(self.outliers is not None)}
 
     def advance(
         self, state: FilterState, ys: Observation, inputs: Inputs, num_steps: int
@@ -182,15 +197,14 @@ def require_model_and_size(model: StateSpaceModel, num_particles: int) -> int:
     return whole_number(num_particles, "num_particles", 2, order, ModelError)
 
 
-def ancestors_for(belief: BoundBelief, wanted: int | None) -> int:
-    """Return the number of ancestors that beliefs are mixed from, or refuse what is wanted."""
-    if wanted is None:
-        return 2 if belief.can_mix else 1
-    wanted = whole_number(wanted, "num_ancestors", 1, "Leave it out, and the belief decides.", ModelError)
-    most = wanted if belief.holds_mixtures else 2 if belief.can_mix else 1
-    if wanted > most:
+def require_memory(belief: BoundBelief, memory: float | None) -> None:
+    """Refuse a memory that is too short, or a belief that cannot forget."""
+    if memory is None:
+        return
+    if not memory > 1:
+        raise ModelError(f"memory must be longer than one observation, got {memory!r}; leave it out to forget nothing.")
+    if not isinstance(belief, Discountable):
         raise ModelError(
-            f"{belief.name} cannot be mixed from {wanted} ancestors; use num_ancestors={most}, or a belief that "
-            "can be: CrossInterpolation() from two, Chebyshev() from any number."
+            f"{belief.name} cannot forget, because it does not add up its data. Use Conjugate(), Grid(), "
+            "CrossInterpolation() or MomentMatched() instead."
         )
-    return wanted

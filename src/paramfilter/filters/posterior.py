@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from paramfilter.arguments import kind_of, require_key, whole_number
 from paramfilter.beliefs import BoundBelief, Moments
+from paramfilter.beliefs.base import adapt, rms_error
 from paramfilter.errors import ArgumentError
 from paramfilter.filters.state import FilterState
 from paramfilter.numerics.weights import choose_by_weight, mixture_mean_and_variance
@@ -49,7 +50,7 @@ NUM_QUANTILE_DRAWS = 16 * BATCH
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What a filter believes about theta; all values are dicts by name, on the natural scale."""
+    """Posterior of the parameters. Every method returns a dict keyed by parameter name, in the original units."""
 
     filter: ParticleFilter
     state: FilterState
@@ -134,32 +135,18 @@ def _means_and_sds(filter: ParticleFilter, state: FilterState) -> tuple[dict[str
 def mixture_moments(filter: ParticleFilter, state: FilterState) -> Moments:
     """Return mean and variance of the mixture of beliefs."""
     belief = filter.bound_belief
-    shared, statistics = _regrouped(belief, state)
+    shared, statistics = _adapted(belief, state)
     return pooled(state.log_weights, jax.vmap(belief.moments, in_axes=(None, 0, 0))(shared, statistics, state.z))
 
 
-def _regrouped(belief: BoundBelief, state: FilterState) -> tuple[PyTree, PyTree]:
+def _adapted(belief: BoundBelief, state: FilterState) -> tuple[PyTree, PyTree]:
     """Return what beliefs share and remember between two steps, when nothing was resampled."""
-    return belief.regroup(state.shared, state.statistics, state.z, state.log_weights)
+    return adapt(belief, state.shared, state.statistics, state.z, state.log_weights)
 
 
 def pooled(log_weights: Float[Array, " part"], each: Moments) -> Moments:
     """Return the moments of a mixture from those of its parts."""
     return Moments(*mixture_mean_and_variance(log_weights, each.mean, each.variance))
-
-
-def approximation_error(
-    belief: BoundBelief,
-    shared: PyTree,
-    statistics: PyTree,
-    z: Float[Array, "particle param"],
-    log_weights: Float[Array, " particle"],
-) -> Float[Array, ""]:
-    """Return the rms error of the particles' beliefs in nats."""
-    # The second argument lends its axis to beliefs without a statistic.
-    errors = jax.vmap(lambda statistic, _: belief.approximation_error(shared, statistic))(statistics, z)
-    weights = jnp.exp(log_weights)
-    return jnp.sqrt(jnp.sum(jnp.where(weights > 0, weights * errors**2, 0.0)))
 
 
 def draw_joint(
@@ -168,10 +155,10 @@ def draw_joint(
     """Draw (x_t, theta) together, one pair for each key: a particle by weight, theta from its belief, and a state as
     the user's model has them."""
     belief = filter.bound_belief
-    shared, statistics = _regrouped(belief, state)
+    shared, statistics = _adapted(belief, state)
     chosen = choose_by_weight(key_choose, state.log_weights, len(keys_draw))
     x, statistics, z = jax.tree.map(lambda leaf: leaf[chosen], (state.x, statistics, state.z))
-    z = jax.vmap(belief.draw, in_axes=(0, None, 0, 0))(keys_draw, shared, statistics, z).z
+    z = jax.vmap(belief.sample, in_axes=(0, None, 0, 0))(keys_draw, shared, statistics, z).z
     keys_state = jax.vmap(lambda key: jax.random.fold_in(key, STATE))(keys_draw)
     return jax.vmap(filter.model.sample_state)(keys_state, x), z
 
@@ -194,8 +181,8 @@ def _mixture_log_prob(filter: ParticleFilter, state: FilterState, z: Float[Array
     belief, parameters = filter.bound_belief, filter.model.parameters
     if not belief.has_density:
         return _kernel_log_prob(state, z) - parameters.log_volume(z)
-    shared, statistics = _regrouped(belief, state)
-    # The second argument only lends its axis to beliefs without a statistic.
+    shared, statistics = _adapted(belief, state)
+    # vmap needs one mapped argument; z provides it when there is no statistic.
     each = jax.vmap(lambda statistic, _: belief.log_prob(shared, statistic, z))(statistics, state.z)
     terms = jnp.where(state.log_weights > -jnp.inf, state.log_weights + each, -jnp.inf)
     return jax.nn.logsumexp(terms) - parameters.log_volume(z)
@@ -213,4 +200,4 @@ def _kernel_log_prob(state: FilterState, z: Float[Array, " param"]) -> Float[Arr
 
 
 def _mixture_error(filter: ParticleFilter, state: FilterState) -> Float[Array, ""]:
-    return approximation_error(filter.bound_belief, state.shared, state.statistics, state.z, state.log_weights)
+    return rms_error(filter.bound_belief, state.shared, state.statistics, state.log_weights)

@@ -28,9 +28,9 @@ class FilterState:
         running_log_evidence: log p(y_1..y_t), as a compensated sum.
         lineage: Where the particles come from.
         skipped: How many outliers have been skipped in a row, for each component of y.
-        mixed_at: When beliefs were last mixed from two ancestors; -1 if never.
+        last_mixed: When beliefs were last mixed from two ancestors; -1 if never.
         outcome: All flags raised so far (see `paramfilter.Outcome`).
-        made_by: Fingerprint of the filter the state belongs to; not an array, so it costs nothing in a step.
+        fingerprint: Fingerprint of the filter the state belongs to; not an array, so it costs nothing in a step.
     """
 
     key: KeyArray
@@ -43,9 +43,9 @@ class FilterState:
     running_log_evidence: CompensatedSum
     lineage: Lineage
     skipped: PyTree
-    mixed_at: Int[Array, ""]
+    last_mixed: Int[Array, ""]
     outcome: Int[Array, ""]
-    made_by: str = field(metadata={"static": True})
+    fingerprint: str = field(metadata={"static": True})
 
     @property
     def log_evidence(self) -> Float[Array, ""]:
@@ -69,7 +69,7 @@ class StepInfo:
             0 for exact beliefs. Above 0.5 the outcome is flagged. Of a node filter: by how many posterior sds surfaces
             may have moved the mean so far.
         rhat: How far islands disagree about each coordinate of theta: 1 if they agree, NaN if there is only one.
-        num_ancestors: Distinct ancestors behind the particles, at a time between t/4 and t/2.
+        num_unique_ancestors: Distinct ancestors behind the particles, at a time between t/4 and t/2.
         pit: Rank of y among the forecasts, between 0 and 1, for each component: uniform if the model is right; NaN if
             missing.
     """
@@ -81,5 +81,5 @@ class StepInfo:
     num_nan: Int[Array, ""]
     approximation_error: Float[Array, ""]
     rhat: Float[Array, " param"]
-    num_ancestors: Int[Array, ""]
+    num_unique_ancestors: Int[Array, ""]
     pit: PyTree

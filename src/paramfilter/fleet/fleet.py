@@ -249,7 +249,9 @@ class Fleet:
         """Write a fleet to a file, atomically; spare rows are left out."""
         saved = {"series": jax.tree.map(lambda leaf: _first_rows(leaf, len(state.row_of)), state.series)}
         header = {"ids": text_of(state.ids), "key_impl": str(jax.random.key_impl(state.key))}
-        checkpoint.write(path, checkpoint.FLEET, saved | {"key": state.key}, header | {"made_by": state.series.made_by})
+        checkpoint.write(
+            path, checkpoint.FLEET, saved | {"key": state.key}, header | {"fingerprint": state.series.fingerprint}
+        )
 
     def restore(self, path: str | os.PathLike) -> FleetState:
         """Read a fleet back; it may have been saved by one with other devices.

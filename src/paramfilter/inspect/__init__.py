@@ -1,5 +1,5 @@
 """What a model is like, found by trying it out: shapes, use of theta, what is linear, conjugate or separable."""
 
-from paramfilter.inspect.analyse import Report, analyse
+from paramfilter.inspect.report import ModelReport, inspect_model
 
-__all__ = ["Report", "analyse"]
+__all__ = ["ModelReport", "inspect_model"]

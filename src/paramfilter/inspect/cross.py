@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from paramfilter.inspect.dependence import ThetaFactors
-from paramfilter.model import Datum, StateSpaceModel, strongly_typed
+from paramfilter.inspect.once import once_per_model
+from paramfilter.model import StateSpaceModel, Transition, strongly_typed
 from paramfilter.tracing import evaluate
 from paramfilter.types import KeyArray
 
@@ -136,7 +137,7 @@ class CrossTable:
 
     reference: Float[Array, " param"]
     pivots: Float[Array, "pivot param"]
-    data: Datum
+    data: Transition
     inverse: Float[Array, "pivot pivot"]
 
 
@@ -154,7 +155,7 @@ class PriorCross:
     """
 
     table: CrossTable
-    data: Datum
+    data: Transition
     spread: tuple[np.ndarray, np.ndarray]
     residuals: np.ndarray
     exact_rank: int | None
@@ -180,7 +181,7 @@ def cross_of_prior(model: StateSpaceModel, num_pivots: int | None = None) -> Pri
     return _cross_of_prior(model, num_pivots)  # a cache takes an argument that is left out for another call
 
 
-@lru_cache(maxsize=16)  # models are compared by identity
+@once_per_model
 def _cross_of_prior(model: StateSpaceModel, num_pivots: int | None) -> PriorCross:
     draws = model.parameters.prior_draws
     limit = num_pivots or (MAX_PIVOTS_FEW if draws.shape[1] <= FEW_PARAMETERS else MAX_PIVOTS_MANY)
@@ -217,7 +218,7 @@ def _with_wider(
     return jnp.concatenate([own, wider]), jnp.concatenate([jnp.ones(len(own)), jnp.full(len(wider), WIDER_COUNTS)])
 
 
-def _holds_elsewhere(factors: ThetaFactors, table: CrossTable, fresh: Datum, draws: np.ndarray) -> bool:
+def _holds_elsewhere(factors: ThetaFactors, table: CrossTable, fresh: Transition, draws: np.ndarray) -> bool:
     """Tell whether a decomposition is exact for other data and for thetas far out, and not just where it was made."""
     z = table.reference + FAR * (jnp.asarray(draws[-NUM_FRESH:]) - table.reference)
 
@@ -234,7 +235,7 @@ def _holds_elsewhere(factors: ThetaFactors, table: CrossTable, fresh: Datum, dra
 
 def choose_pivots(
     factors: ThetaFactors,
-    data: Datum,
+    data: Transition,
     candidates: Float[Array, "draw param"],
     counts: Float[Array, " draw"],
     reference: Float[Array, " param"],
@@ -249,7 +250,7 @@ def choose_pivots(
     return _table(factors, data, candidates, reference, scaled, columns), columns
 
 
-def _table(factors: ThetaFactors, data: Datum, candidates, reference, scaled: _Scaled, columns) -> CrossTable:
+def _table(factors: ThetaFactors, data: Transition, candidates, reference, scaled: _Scaled, columns) -> CrossTable:
     """Choose as many pivot data as there are columns, and join both."""
     rows = greedy_columns(scaled.matrix[:, columns].T, len(columns)).columns
     inverse = _inverse(scaled.matrix[rows][:, columns])
@@ -293,13 +294,13 @@ def _root_mean_square(matrix: Float[Array, "row draw"], axis: int) -> Float[Arra
     return jnp.sqrt(jnp.mean(matrix**2, axis=axis))
 
 
-def log_densities(factors: ThetaFactors, data: Datum, z: Float[Array, " param"]) -> Float[Array, " row"]:
+def log_densities(factors: ThetaFactors, data: Transition, z: Float[Array, " param"]) -> Float[Array, " row"]:
     """Return l(d_r, theta) for all data at one point."""
     return jax.vmap(lambda datum: factors.step(datum, z))(data)
 
 
 def log_density_matrix(
-    factors: ThetaFactors, data: Datum, z: Float[Array, "draw param"], reference: Float[Array, " param"]
+    factors: ThetaFactors, data: Transition, z: Float[Array, "draw param"], reference: Float[Array, " param"]
 ) -> Float[Array, "row draw"]:
     """Return a(d_r, theta_j) for all data and all points."""
 
@@ -308,7 +309,7 @@ def log_density_matrix(
     return matrix[:, 1:] - matrix[:, :1]
 
 
-def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameters: np.ndarray) -> Datum:
+def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameters: np.ndarray) -> Transition:
     """Simulate transitions, each from its own theta (rows of `parameters`, reused in turn) and its own path.
 
     One in four starts from a state that is farther out than the model went: a filter meets such states sooner or later,
@@ -354,7 +355,7 @@ def typical_data(key: KeyArray, model: StateSpaceModel, num_data: int, parameter
     is_lost = ~np.all(np.isfinite(rows), axis=1)
     chosen = np.sort(np.argsort(is_far.astype(int) + 2 * is_lost, kind="stable")[:num_data])
     x_prev, x, y = jax.tree.map(lambda leaf: leaf[chosen], moving)
-    return Datum(x_prev, x, y, model.inputs_at(now[chosen]))
+    return Transition(x_prev, x, y, model.inputs_at(now[chosen]))
 
 
 def _some_farther_out(states: Float[np.ndarray, "path ..."]) -> Float[np.ndarray, "path ..."]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from paramfilter.inspect.once import once_per_model
 from paramfilter.inspect.probe import trial
-from paramfilter.model import Datum, StateSpaceModel
+from paramfilter.model import StateSpaceModel, Transition
 from paramfilter.types import Inputs, State
 
 NUM_PROBES = 16
@@ -26,7 +26,9 @@ class Dependence:
     observation: bool
 
 
-def probe_data(model: StateSpaceModel, num_probes: int = NUM_PROBES) -> tuple[Float[np.ndarray, "draw param"], Datum]:
+def probe_data(
+    model: StateSpaceModel, num_probes: int = NUM_PROBES
+) -> tuple[Float[np.ndarray, "draw param"], Transition]:
     """Return several steps of the model's trial, each at its own theta from the prior, in the precision that is on."""
     found = trial(model)
     is_float = lambda leaf: np.issubdtype(leaf.dtype, np.floating)
@@ -34,7 +36,7 @@ def probe_data(model: StateSpaceModel, num_probes: int = NUM_PROBES) -> tuple[Fl
     return jax.tree.map(cast, (found.z, found.datum))
 
 
-@lru_cache(maxsize=64)  # models are compared by identity
+@once_per_model
 def dependence_of(model: StateSpaceModel) -> Dependence:
     """Find which parts of the model depend on theta, by their gradients at draws from the prior."""
 
@@ -68,16 +70,16 @@ class ThetaFactors:
         """Return log p(x_0 | theta)."""
         return self.model.initial_log_prob(self.model.parameters.constrain(z), x, inputs)
 
-    def step(self, datum: Datum, z: Float[Array, " param"]) -> Float[Array, ""]:
+    def step(self, datum: Transition, z: Float[Array, " param"]) -> Float[Array, ""]:
         """Return log p(x | x_prev, theta) + log p(y | x, theta), without the parts that are free of theta."""
         seen = self.observation(datum, z)
         return self.transition(datum, z) + seen if self.depends.transition else seen
 
-    def transition(self, datum: Datum, z: Float[Array, " param"]) -> Float[Array, ""]:
+    def transition(self, datum: Transition, z: Float[Array, " param"]) -> Float[Array, ""]:
         """Return log p(x | x_prev, theta), be it free of theta or not."""
         return self.model.transition_log_prob(self.model.parameters.constrain(z), datum.x_prev, datum.x, datum.inputs)
 
-    def observation(self, datum: Datum, z: Float[Array, " param"]) -> Float[Array, ""]:
+    def observation(self, datum: Transition, z: Float[Array, " param"]) -> Float[Array, ""]:
         """Return log p(y | x, theta), or 0 if it is free of theta."""
         if not self.depends.observation:
             return jnp.zeros((), z.dtype)

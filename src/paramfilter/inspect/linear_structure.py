@@ -27,14 +27,14 @@ from paramfilter import distributions
 from paramfilter.errors import BeliefError
 from paramfilter.gaussian import Gaussian, gaussian_of, known_gaussian
 from paramfilter.inspect.dependence import Dependence, dependence_of, probe_data
-from paramfilter.model import Datum, StateSpaceModel
+from paramfilter.model import StateSpaceModel, Transition
 from paramfilter.tracing import evaluate
 from paramfilter.types import Inputs, State
 
 TOLERANCE = 1e-8
 """Relative change, in float64, below which a slope is taken to be constant."""
 
-OTHERWISE = "Use CrossInterpolation(), which takes any density, or Chebyshev() for a single parameter."
+OTHERWISE = "Use CrossInterpolation(), which takes any density, or Grid() for a single parameter."
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class LinearStructure:
         """Return the mean of the next state, laid out as one vector."""
         return known_gaussian(self.model.transition(self.model.parameters.constrain(z), x_prev, inputs)).mean
 
-    def regression(self, datum: Datum) -> tuple[Float[Array, " response"], Float[Array, "response param"], Array]:
+    def regression(self, datum: Transition) -> tuple[Float[Array, " response"], Float[Array, "response param"], Array]:
         """Return whitened residuals (at the prior mean, with unit unknown variances), whitened design, and the mask."""
         reference = jnp.asarray(self.coefficient_mean, float)  # log of the unknown variances is 0 there
         values = _response_values(self.depends, datum)
@@ -156,7 +156,7 @@ def _joint_gaussian(model, depends, z, datum) -> Gaussian:
     return known_gaussian([law for _, law in _laws(model, depends, z, datum)])
 
 
-def _response_values(depends: Dependence, datum: Datum) -> Float[Array, " response"]:
+def _response_values(depends: Dependence, datum: Transition) -> Float[Array, " response"]:
     parts = ((depends.transition, datum.x), (depends.observation, datum.y))
     return distributions.ravel([value for is_needed, value in parts if is_needed])
 

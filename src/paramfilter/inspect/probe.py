@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -20,7 +19,8 @@ from jaxtyping import Array, Bool, Float
 from paramfilter import distributions
 from paramfilter.errors import ModelError
 from paramfilter.gaussian import gaussian_of
-from paramfilter.model import Datum, StateSpaceModel, require_same_kind, strongly_typed
+from paramfilter.inspect.once import once_per_model
+from paramfilter.model import StateSpaceModel, Transition, require_same_kind, strongly_typed
 from paramfilter.tracing import evaluate
 
 NUM_PROBES = 64
@@ -43,7 +43,7 @@ class ModelShapes:
     whole: tuple[str | None, ...]
 
 
-@lru_cache(maxsize=64)  # models are compared by identity
+@once_per_model
 def probe(model: StateSpaceModel) -> ModelShapes:
     """Run one step of the model at draws from its prior; raise `ModelError` on what cannot be filtered."""
     inputs = model.example_inputs
@@ -103,12 +103,12 @@ class Trial:
     """
 
     z: Float[np.ndarray, "draw param"]
-    datum: Datum
+    datum: Transition
     are_finite: dict[str, Bool[np.ndarray, " draw"]]
     is_still: Bool[np.ndarray, " draw"]
 
 
-@lru_cache(maxsize=64)  # models are compared by identity
+@once_per_model
 def trial(model: StateSpaceModel) -> Trial:
     """Run one step of the model at each of `NUM_PROBES` draws from its prior, in the precision that is on.
 
@@ -141,7 +141,7 @@ def trial(model: StateSpaceModel) -> Trial:
     z = model.parameters.prior_draws[:NUM_PROBES].astype(jnp.result_type(float))
     inputs = model.inputs_at(np.arange(NUM_PROBES))
     (x0, x1, y1), are_finite, is_still = jax.device_get(evaluate(all_of_them, np.uint32(0), z, inputs))
-    return Trial(z, Datum(x0, x1, y1, inputs), dict(zip(PARTS, are_finite, strict=True)), is_still)
+    return Trial(z, Transition(x0, x1, y1, inputs), dict(zip(PARTS, are_finite, strict=True)), is_still)
 
 
 def _has_no_noise(law: distributions.DistributionTree) -> Bool[Array, ""]:

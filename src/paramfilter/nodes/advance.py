@@ -106,7 +106,7 @@ def observed_step(filter: NodeFilter, before: NodeState, y: Observation, inputs:
         num_nan=jnp.int32(0),
         approximation_error=jnp.sqrt(jnp.max(after.surface_error)),
         rhat=jnp.full(filter.model.parameters.dimension, jnp.nan),
-        num_ancestors=jnp.int32(filter.num_nodes),
+        num_unique_ancestors=jnp.int32(filter.num_nodes),
         pit=like(y, pit_of(forecast, before.time, y)),
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 
 from paramfilter.errors import ModelError
+from paramfilter.inspect.once import once_per_model
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.assumed_density import AssumedDensity, Guided
 from paramfilter.nodes.inner.base import InnerFilter
@@ -31,7 +31,7 @@ class Choice:
     reason: str
 
 
-@lru_cache(maxsize=64)  # models are compared by identity; whoever chooses a filter asks first, and makes it then
+@once_per_model
 def choose_inner(model: StateSpaceModel) -> Choice:
     """Return the inner filter that is exact for a model, or the best that is not: particles take any."""
     tries = (

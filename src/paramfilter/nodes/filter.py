@@ -18,7 +18,7 @@ from paramfilter.errors import ModelError
 from paramfilter.filters.advance import History, window_of
 from paramfilter.filters.base import Filter
 from paramfilter.filters.fingerprint import model_fingerprint
-from paramfilter.filters.outliers import SkipOutliers, require_outliers
+from paramfilter.filters.outliers import OutlierGate, require_outliers
 from paramfilter.filters.state import StepInfo
 from paramfilter.model import as_inputs
 from paramfilter.nodes.advance import advance, empty_records, summarise, theta_moments
@@ -61,7 +61,7 @@ class NodeFilter(Filter):
     num_nodes: int
     inner: InnerFilter
     num_kept: int
-    outliers: SkipOutliers | None = None
+    outliers: OutlierGate | None = None
 
     def __post_init__(self):
         advice = "Leave it out for a number that suits the model."
@@ -114,7 +114,7 @@ class NodeFilter(Filter):
 
     @cached_property
     def points(self) -> Float[np.ndarray, "node dimension"]:
-        """The lattice that nodes come from: a coordinate for each of theta's, and two to choose a law and a centre."""
+        """The lattice that nodes come from: a coordinate for each of theta's, and two to choose a law and a center."""
         return lattice(self.num_nodes, self.model.parameters.dimension + 2)
 
     @cached_property

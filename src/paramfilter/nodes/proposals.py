@@ -2,7 +2,7 @@
 
 A new set of nodes is a lattice, mapped by a mixture of three laws:
 
-- most nodes from kernels, N(c_k, S_k) around centres c_k that were chosen from the weighted nodes, with the covariance
+- most nodes from kernels, N(c_k, S_k) around centers c_k that were chosen from the weighted nodes, with the covariance
   of those near by; or, with many parameters, where kernels leave holes between them, from one Gaussian;
 - a share from a wide Gaussian, N(m, 2.5^2 C), in case these miss a flank;
 - a share from (nearly) the prior, in case they miss a mode.
@@ -74,11 +74,11 @@ class Normal:
 
 def prior_normal(parameters: Parameters) -> Normal:
     """Return a Gaussian that is like the prior in the coordinates z."""
-    low, centre, high = np.quantile(parameters.prior_draws, CENTRAL, axis=0)
+    low, center, high = np.quantile(parameters.prior_draws, CENTRAL, axis=0)
     correlation = np.corrcoef(parameters.prior_draws.T).reshape(2 * (parameters.dimension,))
     scale = (PRIOR_WIDTH * (high - low) / BETWEEN_CENTRAL)[:, None] * np.linalg.cholesky(correlation)
     precision = jnp.result_type(float)
-    return Normal(centre.astype(precision), scale.astype(precision))
+    return Normal(center.astype(precision), scale.astype(precision))
 
 
 @jax.tree_util.register_dataclass
@@ -87,14 +87,14 @@ class Mixture:
     """Kernels, a wide Gaussian and the prior's stand-in.
 
     Attributes:
-        centres: Of the kernels.
+        centers: Of the kernels.
         scales: Lower factors of the kernels' covariances.
         around: The Gaussian that is like all weighted nodes; the wide one is `WIDTH` times as wide.
         prior: A Gaussian that is like the prior.
     """
 
-    centres: Float[Numbers, "centre param"]
-    scales: Float[Numbers, "centre param param"]
+    centers: Float[Numbers, "center param"]
+    scales: Float[Numbers, "center param param"]
     around: Normal
     prior: Normal
 
@@ -107,10 +107,10 @@ class Mixture:
         return cls(np.zeros((*size, dimension), precision), np.broadcast_to(unit, (*size, *unit.shape)), normal, normal)
 
     def at(self, e: Float[Numbers, "node param"], choice: Float[Numbers, "node 2"]) -> Float[Numbers, "node param"]:
-        """Map standard normal values; uniform ones choose the law and the centre."""
+        """Map standard normal values; uniform ones choose the law and the center."""
         xp = numbers(self, e)
-        chosen = xp.floor(choice[:, 1] * len(self.centres)).astype(int)
-        z = self.centres[chosen] + (self.scales[chosen] @ e[:, :, None])[:, :, 0]
+        chosen = xp.floor(choice[:, 1] * len(self.centers)).astype(int)
+        z = self.centers[chosen] + (self.scales[chosen] @ e[:, :, None])[:, :, 0]
         z = xp.where(choice[:, :1] < WIDE_SHARE, self.around.at(WIDTH * e), z)
         return xp.where(choice[:, :1] >= 1 - PRIOR_SHARE, self.prior.at(e), z)
 
@@ -128,13 +128,13 @@ class Mixture:
     def _log_kernels(self, z: Float[Numbers, "node param"]) -> Float[Numbers, " node"]:
         """Return the log of the kernels' mean density."""
         xp = numbers(self, z)
-        size, dimension = self.centres.shape
+        size, dimension = self.centers.shape
         inverses = xp.linalg.inv(self.scales)
         precisions = xp.swapaxes(inverses, 1, 2) @ inverses
         # (z - c)' P (z - c) as one product of matrices: of the powers of z, and of what is before them.
-        points, centres = z - self.around.mean, (self.centres - self.around.mean)[:, :, None]
-        slopes = (precisions @ centres)[:, :, 0]
-        constants = xp.sum(slopes * centres[:, :, 0], axis=1)
+        points, centers = z - self.around.mean, (self.centers - self.around.mean)[:, :, None]
+        slopes = (precisions @ centers)[:, :, 0]
+        constants = xp.sum(slopes * centers[:, :, 0], axis=1)
         squares = _squares(points) @ precisions.reshape(size, -1).T - 2 * points @ slopes.T + constants
         log_heights = -xp.sum(xp.log(xp.diagonal(self.scales, axis1=1, axis2=2)), axis=1)
         log_heights = log_heights - 0.5 * dimension * math.log(2 * math.pi) - math.log(size)
@@ -160,7 +160,7 @@ def mixture_of(
     Args:
         z: The nodes.
         log_weights: Unnormalised.
-        log_flat: The same with the square root of the likelihood: some centres are chosen by these, so that nodes stay
+        log_flat: The same with the square root of the likelihood: some centers are chosen by these, so that nodes stay
             where little weight is now, and where later observations may put more.
         width: Of the kernels, in posterior sds.
         prior: A Gaussian that is like the prior.
@@ -175,35 +175,35 @@ def mixture_of(
     around = normal_of(z, weights)
     size = num_centres(num_nodes)
     if not is_traced(is_single) and is_single:
-        centres, scales = _alone(around, width, size)
-        return Mixture(centres, scales, around, prior)
+        centers, scales = _alone(around, width, size)
+        return Mixture(centers, scales, around, prior)
     # Sorted along the longest axis, so that neighbours in the last coordinate of the cube are neighbours in space.
     order = xp.argsort(z @ xp.linalg.eigh(around.scale @ around.scale.T)[1][:, -1])
     even = lambda number: (xp.arange(number, dtype=z.dtype) + 0.5) / number
     num_flat = size // FLAT_SHARE
     mixed = [at_levels(weights[order], even(size - num_flat)), at_levels(flat[order], even(num_flat))]
-    centres = z[order][xp.sort(xp.concatenate(mixed))]
-    scales = _local_scales(z, flat, centres, around, width)
+    centers = z[order][xp.sort(xp.concatenate(mixed))]
+    scales = _local_scales(z, flat, centers, around, width)
     if is_traced(is_single):
         mean, scale = _alone(around, width, size)
-        centres, scales = xp.where(is_single, mean, centres), xp.where(is_single, scale, scales)
-    return Mixture(centres, scales, around, prior)
+        centers, scales = xp.where(is_single, mean, centers), xp.where(is_single, scale, scales)
+    return Mixture(centers, scales, around, prior)
 
 
 def _alone(around: Normal, width: Any, size: int) -> tuple[Any, Any]:
-    """Return centres and scales of one Gaussian, as so many kernels in the same place."""
+    """Return centers and scales of one Gaussian, as so many kernels in the same place."""
     xp, scale = numbers(around, width), width * around.scale
     return xp.broadcast_to(around.mean, (size, *around.mean.shape)), xp.broadcast_to(scale, (size, *scale.shape))
 
 
-def _local_scales(z: Any, weights: Any, centres: Any, around: Normal, width: Any) -> Float[Numbers, "centre p p"]:
-    """Return factors of the kernels' covariances: those of the weighted nodes that are near the centres.
+def _local_scales(z: Any, weights: Any, centers: Any, around: Normal, width: Any) -> Float[Numbers, "center p p"]:
+    """Return factors of the kernels' covariances: those of the weighted nodes that are near the centers.
 
     What is near is told by a Gaussian window, as wide as makes the covariance of a Gaussian posterior `width`^2 times
     its own when seen through it. If the posterior is bent, kernels lie along the bend.
     """
     xp = numbers(z, weights)
-    points, middles = around.standard(z), around.standard(centres)  # here the nodes' covariance is the unit matrix
+    points, middles = around.standard(z), around.standard(centers)  # here the nodes' covariance is the unit matrix
     dimension = z.shape[1]
     lengths = xp.sum(middles**2, axis=1)[:, None] + xp.sum(points**2, axis=1) - 2 * middles @ points.T
     near = weights * xp.exp(-0.5 * lengths * (1 - width**2) / width**2)

@@ -17,7 +17,7 @@ from paramfilter.nodes.loop import IMPOSSIBLE, fresh_nodes, is_due, total_and_si
 from paramfilter.nodes.replay import node_points, renew_by_replay
 from paramfilter.nodes.state import Nodes, NodeState
 from paramfilter.nodes.surface import Surface, fit_surface
-from paramfilter.numerics.sparse import rarely
+from paramfilter.numerics.sparse import sparse_cond
 from paramfilter.outcome import Outcome
 from paramfilter.tracing import RUN_ONCE, is_traced, numbers, on_host
 from paramfilter.types import Inputs, Numbers, Observation
@@ -62,7 +62,7 @@ def renewed_step(filter: NodeFilter, state: NodeState, y: Observation, inputs: I
 
 def _if_due(filter: NodeFilter, way: Way, is_time: Any, state: NodeState, flags: Any) -> tuple[NodeState, Any]:
     """Renew the nodes in one way if it is time; in a batch, at the price of those whose time it is."""
-    key, made_by = state.key, state.made_by
+    key, fingerprint = state.key, state.fingerprint
     plain = replace(state, key=jax.random.key_data(key))  # keys cannot be gathered by index
 
     def branch(plain):
@@ -70,8 +70,8 @@ def _if_due(filter: NodeFilter, way: Way, is_time: Any, state: NodeState, flags:
         renewed, flags = _flagged(filter, way, whole)
         return replace(renewed, key=plain.key), flags
 
-    renewed, flags = rarely(is_time, branch, plain, (plain, flags), SHARE_OF_FLEET)
-    return replace(renewed, key=key, made_by=made_by), flags
+    renewed, flags = sparse_cond(is_time, branch, plain, (plain, flags), SHARE_OF_FLEET)
+    return replace(renewed, key=key, fingerprint=fingerprint), flags
 
 
 def renew_by_surface(filter: NodeFilter, state: NodeState) -> NodeState:

@@ -68,7 +68,7 @@ def first_state(filter: NodeFilter, key: KeyArray, inputs: Inputs) -> NodeState:
         skipped=jax.tree.map(lambda leaf: xp.zeros(leaf.shape, xp.int32), filter.observation_shapes),
         surface_error=xp.zeros(filter.model.parameters.dimension, jnp.result_type(float)),
         outcome=xp.zeros((), xp.int32),
-        made_by=filter.fingerprint,
+        fingerprint=filter.fingerprint,
     )
 
 
@@ -199,7 +199,7 @@ def another_round(filter: NodeFilter, state: NodeState, pool: Pool, number: int)
 
 def _drawn(filter: NodeFilter, state: NodeState, around: Mixture, number: Int[Numbers, ""]) -> Nodes:
     """Draw nodes from a law, and take them through all data."""
-    xp, precise = numbers(state, around), around.centres.dtype
+    xp, precise = numbers(state, around), around.centers.dtype
     e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, number)
     z = around.at(xp.asarray(e, precise), xp.asarray(choice, precise))
     usual = lambda leaf: leaf.astype(jnp.result_type(float))

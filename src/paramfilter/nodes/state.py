@@ -83,7 +83,7 @@ class NodeState:
         skipped: How many outliers have been skipped in a row, for each component of y.
         surface_error: Squared error of the posterior mean, in posterior variances, that surfaces have added so far.
         outcome: All flags raised so far (see `paramfilter.Outcome`).
-        made_by: Fingerprint of the filter the state belongs to.
+        fingerprint: Fingerprint of the filter the state belongs to.
     """
 
     key: KeyArray
@@ -94,7 +94,7 @@ class NodeState:
     skipped: PyTree
     surface_error: Float[Numbers, " param"]
     outcome: Int[Numbers, ""]
-    made_by: str = field(metadata={"static": True})
+    fingerprint: str = field(metadata={"static": True})
 
     @property
     def log_evidence(self) -> Float[Numbers, ""]:

@@ -27,12 +27,12 @@ def count_ranks(ranks: np.ndarray, num_ranks: int, num_bins: int) -> tuple[np.nd
     return counts, np.bincount(bin_of_rank, minlength=num_bins) * (len(seen) / num_ranks)
 
 
-def chance_of_ranks(ranks: np.ndarray, num_ranks: int, num_bins: int) -> float:
+def uniformity_p_value(ranks: np.ndarray, num_ranks: int, num_bins: int) -> float:
     """Return the chi-square probability that uniform ranks are as uneven as these; NaN is left out.
 
-    >>> chance_of_ranks(np.linspace(0.0, 1.0, 1010), 101, 10) > 0.99
+    >>> uniformity_p_value(np.linspace(0.0, 1.0, 1010), 101, 10) > 0.99
     True
-    >>> chance_of_ranks(np.linspace(0.0, 0.5, 1010), 101, 10) < 1e-100
+    >>> uniformity_p_value(np.linspace(0.0, 0.5, 1010), 101, 10) < 1e-100
     True
     """
     counts, expected = count_ranks(ranks, num_ranks, num_bins)

@@ -18,7 +18,7 @@ BATCH_SHARE = 32
 """Of those in a `vmap`, 1/32 take a rare branch at a time."""
 
 
-def few_at_a_time(
+def sparse_while(
     are_waiting: Callable[[PyTree], Bool[Array, " row"]],
     advance: Callable[[PyTree, PyTree], PyTree],
     rows: PyTree,
@@ -35,7 +35,7 @@ def few_at_a_time(
         share: One row in so many is advanced at a time.
 
     >>> halve_odd_ones = lambda x, _: x // 2
-    >>> few_at_a_time(lambda x: x % 2 == 1, halve_odd_ones, jnp.arange(8), None, share=4).tolist()
+    >>> sparse_while(lambda x: x % 2 == 1, halve_odd_ones, jnp.arange(8), None, share=4).tolist()
     [0, 0, 2, 0, 4, 2, 6, 0]
     """
     num_rows = len(jax.tree.leaves(rows)[0])
@@ -48,7 +48,7 @@ def few_at_a_time(
     return jax.lax.while_loop(lambda rows: jnp.any(are_waiting(rows)), advance_some, rows)
 
 
-def rarely(
+def sparse_cond(
     is_due: Bool[Array, ""],
     branch: Callable[[PyTree], PyTree],
     operands: PyTree,
@@ -64,7 +64,7 @@ def rarely(
         otherwise: The answer if it is not due.
         share: In a `vmap`, one in so many takes the branch at a time.
 
-    >>> double = lambda is_due, x: rarely(is_due, lambda x: 2 * x, x, x)
+    >>> double = lambda is_due, x: sparse_cond(is_due, lambda x: 2 * x, x, x)
     >>> jax.vmap(double)(jnp.array([True, False, True]), jnp.arange(3)).tolist()
     [0, 1, 4]
     """
@@ -88,7 +88,7 @@ def rarely(
             return jnp.bool_(False), branch(structure.unflatten(whole))
 
         start = (are_due, answers)
-        _, answers = few_at_a_time(lambda rows: rows[0], jax.vmap(answer), start, own, share)
+        _, answers = sparse_while(lambda rows: rows[0], jax.vmap(answer), start, own, share)
         return answers, jax.tree.map(lambda _: True, answers)
 
     return choose(is_due, operands, otherwise)

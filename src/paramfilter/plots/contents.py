@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from paramfilter.components import Component, components_of
 from paramfilter.errors import DataError
+from paramfilter.labels import Component, components_of
 from paramfilter.plots.style import Asked
-from paramfilter.results import open_result
+from paramfilter.results import load_result
 from paramfilter.results.tables import moments_of
 
 MOST_PANELS = 12
@@ -23,7 +23,7 @@ Results = Any
 def opened(results: Results) -> dict[str, Any]:
     """Return results by label; one alone has the label ""."""
     if isinstance(results, str | os.PathLike):
-        return {"": open_result(results)}
+        return {"": load_result(results)}
     if isinstance(results, Mapping) and not hasattr(results, "groups"):
         if not results:
             raise DataError("there is no result to draw: the dict is empty.")

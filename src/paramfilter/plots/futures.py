@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from paramfilter.components import components_of
+from paramfilter.labels import components_of
 from paramfilter.plots.contents import Results, chosen, group_of, opened
 from paramfilter.plots.style import INK, QUIET, Asked, coloured, legend_above, panels, picture
 

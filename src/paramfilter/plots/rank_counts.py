@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import binom
 
 from paramfilter.calibration import Calibration
-from paramfilter.components import components_of
+from paramfilter.labels import components_of
 from paramfilter.plots.contents import Results, chosen, group_of, opened
 from paramfilter.plots.style import GAP, Asked, coloured, grid, picture, without_y
 from paramfilter.results.tree import PIT

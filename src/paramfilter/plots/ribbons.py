@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from paramfilter.components import Component
 from paramfilter.errors import DataError
+from paramfilter.labels import Component
 from paramfilter.plots.contents import Results, components_drawn, opened, over_time, true_value
 from paramfilter.plots.gaps import shade_gaps
 from paramfilter.plots.style import INK, QUIET, Asked, coloured, legend_above, panels, picture, thinned

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import gaussian_kde
 
-from paramfilter.components import Component
 from paramfilter.extras import extra
+from paramfilter.labels import Component
 from paramfilter.plots.contents import MOST_PANELS, Results, components_drawn, group_of, opened, true_value
 from paramfilter.plots.style import EXTRA, INK, QUIET, Asked, coloured, grid, picture, without_y
 from paramfilter.results.tables import bounds_of

@@ -51,7 +51,7 @@ def _share_of_ess(tree: Any) -> np.ndarray:
 
 
 def _ancestors(tree: Any) -> np.ndarray:
-    return np.asarray(tree["filter_stats"]["num_ancestors"], float)
+    return np.asarray(tree["filter_stats"]["num_unique_ancestors"], float)
 
 
 def _rhat(tree: Any) -> np.ndarray:

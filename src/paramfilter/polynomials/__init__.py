@@ -1,26 +1,14 @@
-"""Pure mathematics of polynomials: monomials, Taylor expansion of a JAX function, Chebyshev interpolation."""
+"""Pure mathematics of polynomials: monomials, Taylor expansion of a JAX function, local interpolation."""
 
-from paramfilter.polynomials.chebyshev import (
-    along_axes,
-    chebyshev_points,
-    interpolation_matrix,
-    interpolation_row,
-    midpoints,
-    series_at,
-    series_matrix,
-)
+from paramfilter.polynomials.local import FEWEST_POINTS, interpolated, misses_between
 from paramfilter.polynomials.monomials import MonomialBasis, multiply
 from paramfilter.polynomials.taylor import taylor_coefficients
 
 __all__ = [
+    "FEWEST_POINTS",
     "MonomialBasis",
-    "along_axes",
-    "chebyshev_points",
-    "interpolation_matrix",
-    "interpolation_row",
-    "midpoints",
+    "interpolated",
+    "misses_between",
     "multiply",
-    "series_at",
-    "series_matrix",
     "taylor_coefficients",
 ]

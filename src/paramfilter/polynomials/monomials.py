@@ -11,7 +11,7 @@ The paper (section 4.2) counts M^p terms; with a bound on the total degree there
 two expansions of degree M (the squared mean in its Theorem 3) is again such a polynomial, of degree 2M.
 
 Everything is written for one coefficient vector; the caller vmaps. Monomials are kind to numbers only where
-|u| is about 1 or less: centre and scale u first. In float32, u^14 overflows at |u| = 565.
+|u| is about 1 or less: center and scale u first. In float32, u^14 overflows at |u| = 565.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float
 CALLS = ("jit", "remat2", "checkpoint", "closed_call", "custom_vjp_call")
 """Primitives that only wrap a jaxpr."""
 
-CURE = "use a belief that needs only values, such as Chebyshev or CrossInterpolation"
+CURE = "use a belief that needs only values, such as Grid or CrossInterpolation"
 
 
 def series_along(

@@ -5,7 +5,7 @@ from paramfilter.proposals.bootstrap import Bootstrap
 from paramfilter.proposals.crowd import CrowdMove, crowd_of
 from paramfilter.proposals.gaussian_product import GaussianProduct
 from paramfilter.proposals.guided import Guided, LookAhead
-from paramfilter.proposals.laplace_product import has_jumps
+from paramfilter.proposals.laplace_product import is_heavy_tailed
 
 __all__ = [
     "Bootstrap",
@@ -17,5 +17,5 @@ __all__ = [
     "Move",
     "Proposal",
     "crowd_of",
-    "has_jumps",
+    "is_heavy_tailed",
 ]

@@ -33,11 +33,11 @@ class BoundProposal(abc.ABC):
 
     Attributes:
         looks_ahead: Whether the loop is to resample by `ahead` before the particles move.
-        takes_blur: Whether plans can use a transition from which the belief has integrated theta out.
+        takes_marginal: Whether plans can use a transition from which the belief has integrated theta out.
     """
 
     looks_ahead: bool = False
-    takes_blur: bool = False
+    takes_marginal: bool = False
 
     def plan(
         self,
@@ -49,7 +49,7 @@ class BoundProposal(abc.ABC):
     ) -> Plan:
         """Return what is known of the move before it is made.
 
-        With a `blur` (only if `takes_blur`) the transition N(m, Q) at theta is to be read as N(m, Q + blur blur^T).
+        With a `blur` (only if `takes_marginal`) the transition N(m, Q) at theta is to be read as N(m, Q + blur blur^T).
         """
         return None
 

@@ -55,10 +55,12 @@ class CrowdModel(StateSpaceModel):
         """Draw a member."""
         return _one_of(key, x)
 
-    def sample_next(self, key: KeyArray, theta: Theta, x: State, inputs: Inputs) -> Observation:
+    def sample_next(
+        self, key_move: KeyArray, key_observe: KeyArray, theta: Theta, x: State, inputs: Inputs
+    ) -> Observation:
         """Draw a member, and what is observed after it: the others need not move for that."""
-        key_choose, key_next = jax.random.split(key)
-        return self.original.sample_next(key_next, theta, _one_of(key_choose, x), inputs)
+        key_choose, key_move = jax.random.split(key_move)
+        return self.original.sample_next(key_move, key_observe, theta, _one_of(key_choose, x), inputs)
 
 
 def crowd_of(model: StateSpaceModel, size: int) -> CrowdModel:

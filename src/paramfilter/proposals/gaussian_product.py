@@ -12,7 +12,6 @@ transition may be deterministic in some components. A missing component of y has
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +22,7 @@ from jaxtyping import Array, Float
 from paramfilter import distributions
 from paramfilter.gaussian import Gaussian, gaussian_of, known_gaussian
 from paramfilter.inspect.dependence import probe_data
+from paramfilter.inspect.once import once_per_model
 from paramfilter.inspect.probe import trial
 from paramfilter.model import StateSpaceModel
 from paramfilter.numerics.small_matrices import cholesky, inverse_of_lower, solve_lower
@@ -47,7 +47,7 @@ class GaussianProduct(BoundProposal):
     """Draw from p(x | x_prev, y, theta) itself."""
 
     model: StateSpaceModel
-    takes_blur: bool = True
+    takes_marginal: bool = True
 
     def plan(self, theta, x_prev, y, inputs, blur=None):
         moved = known_gaussian(self.model.transition(theta, x_prev, inputs))
@@ -83,7 +83,7 @@ def condition(moved: Gaussian, seen: Gaussian, slope: Float[Array, "obs state"],
     return GaussianPlan(moved.mean + scale @ (inverse @ pull), scale @ inverse, log_predictive)
 
 
-@lru_cache(maxsize=64)  # models are compared by identity
+@once_per_model
 def is_gaussian_product(model: StateSpaceModel) -> bool:
     """Tell whether a model has Gaussian transitions, observed linearly with a Gaussian noise that is blind to x."""
 

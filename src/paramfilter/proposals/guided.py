@@ -42,13 +42,13 @@ class LookAhead(Proposal):
             raise ProposalError(
                 f"LookAhead needs a proposal that sees the data, and {self.proposal!r} does not; use Guided()."
             )
-        return _Ahead(inner, inner.takes_blur)
+        return _Ahead(inner, inner.takes_marginal)
 
 
 @dataclass(frozen=True, eq=False)
 class _Ahead(BoundProposal):
     inner: BoundProposal
-    takes_blur: bool
+    takes_marginal: bool
     looks_ahead: bool = True
 
     def plan(self, theta, x_prev, y, inputs, blur=None):

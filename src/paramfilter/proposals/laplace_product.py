@@ -1,6 +1,6 @@
 """An approximate proposal for any smooth transition and observation: Gaussians fitted to their product, with tails.
 
-J(x) = log p(x | x_prev, theta) + log p(y | x, theta) is climbed by a few Newton steps from the transition's centre; the
+J(x) = log p(x | x_prev, theta) + log p(y | x, theta) is climbed by a few Newton steps from the transition's center; the
 mode and the curvature there make a Student t. A transition that is not Gaussian may have a second peak where the
 observation is, as a Cauchy jump has; then a second t sits on the observation's own peak. The transition itself is the
 last part of the mixture, so that the weight p(x | x_prev) p(y | x) / q(x) is never above p(y | x) / `DEFENCE`, however
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +22,7 @@ from paramfilter import distributions
 from paramfilter.errors import ProposalError
 from paramfilter.gaussian import gaussian_of
 from paramfilter.inspect.dependence import probe_data
+from paramfilter.inspect.once import once_per_model
 from paramfilter.model import StateSpaceModel
 from paramfilter.numerics import student_t
 from paramfilter.numerics.small_matrices import cholesky, inverse_of_lower, solve_lower, solve_upper
@@ -39,7 +39,7 @@ LEAST_SHARE = 0.1
 """Share of the rest that each t has at least: the masses of poor fits are poor too."""
 
 FAR = 10.0
-"""Widths from the centre at which tails are looked at."""
+"""Widths from the center at which tails are looked at."""
 
 FLATTENED = 1e-4
 """Precision of the transition, relative to its own, when the observation's peak is looked for: it only holds the
@@ -115,7 +115,7 @@ class LaplaceProduct(BoundProposal):
         return Move(unravel(x), log_transition + log_observation - log_proposal)
 
 
-@lru_cache(maxsize=64)  # models are compared by identity
+@once_per_model
 def laplace_product(model: StateSpaceModel) -> LaplaceProduct:
     """Fit the proposal to a model, or raise `ProposalError`."""
     z, data = probe_data(model)
@@ -141,11 +141,11 @@ def laplace_product(model: StateSpaceModel) -> LaplaceProduct:
     raise ProposalError("Guided needs a transition with a mean, a median or a loc; this one has none. Use Bootstrap().")
 
 
-@lru_cache(maxsize=64)
-def has_jumps(model: StateSpaceModel) -> bool:
+@once_per_model
+def is_heavy_tailed(model: StateSpaceModel) -> bool:
     """Tell whether the state may jump: far out the log density of a transition bends upwards, as that of a Cauchy does.
 
-    A state of whole numbers, or a transition without a centre, is taken not to.
+    A state of whole numbers, or a transition without a center, is taken not to.
     """
     if is_gaussian_product(model):
         return False  # it is asked anyway, and known by then
@@ -173,7 +173,7 @@ def _of_each(read: Callable) -> Callable:
 
 
 CENTERS = tuple(_of_each(read) for read in (lambda law: law.mean, lambda law: law.icdf(0.5), lambda law: law.loc))
-"""Where a transition is centred: its mean, or else its median, or else what it is called by."""
+"""Where a transition is centerd: its mean, or else its median, or else what it is called by."""
 
 
 def _climb(

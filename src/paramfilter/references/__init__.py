@@ -2,7 +2,7 @@
 
 `kalman_grid` is exact for models that are linear and Gaussian given theta; `grid_posterior` takes any model. Both
 integrate over one or two unknowns by quadrature, in float64 whatever the caller's setting, and can say how accurate
-they are. `pmmh` and `Smc2` sample instead, for any number of unknowns, and converge to the exact posterior as they are
+they are. `pmmh` and `SMC2` sample instead, for any number of unknowns, and converge to the exact posterior as they are
 given more time.
 
 | the model | the reference | its error |
@@ -11,7 +11,7 @@ given more time.
 | any, with a scalar state | `grid_posterior(model, ys)` | below 1e-6 posterior sds for smooth densities |
 | any | `grid_posterior(model, ys, method=Particles())` | Monte Carlo, reported as `standard_error` |
 | any, with any number of unknowns | `pmmh(key, model, ys)` | Monte Carlo, reported as `standard_error` and `rhat` |
-| the same, one observation at a time | `Smc2(model)` | Monte Carlo |
+| the same, one observation at a time | `SMC2(model)` | Monte Carlo |
 """
 
 from paramfilter.references.draws import DrawPosterior
@@ -20,7 +20,7 @@ from paramfilter.references.kalman import kalman_grid
 from paramfilter.references.metropolis import pmmh
 from paramfilter.references.particles import Particles
 from paramfilter.references.posterior import Accuracy, GridPosterior
-from paramfilter.references.smc2 import Smc2, Smc2State
+from paramfilter.references.smc2 import SMC2, Smc2State
 from paramfilter.references.state_grid import StateGrid
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "DrawPosterior",
     "GridPosterior",
     "Particles",
-    "Smc2",
+    "SMC2",
     "Smc2State",
     "StateGrid",
     "grid_posterior",

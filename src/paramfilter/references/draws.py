@@ -1,4 +1,4 @@
-"""The posterior of theta as weighted draws: what `pmmh` and `Smc2` answer with. All numbers are NumPy float64."""
+"""The posterior of theta as weighted draws: what `pmmh` and `SMC2` answer with. All numbers are NumPy float64."""
 
 from __future__ import annotations
 

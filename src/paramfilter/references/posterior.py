@@ -56,8 +56,8 @@ class WeightedThetas:
 
     def sd(self) -> dict[str, np.ndarray]:
         """Return the posterior standard deviation of each parameter."""
-        centre = self.mean()
-        variances = {name: self._expect((values - centre[name]) ** 2) for name, values in self.theta.items()}
+        center = self.mean()
+        variances = {name: self._expect((values - center[name]) ** 2) for name, values in self.theta.items()}
         return {name: np.asarray(np.sqrt(variance)) for name, variance in variances.items()}
 
     def _expect(self, values: np.ndarray) -> np.ndarray:
@@ -182,8 +182,8 @@ def posterior_on(
     total = logsumexp(scores)
     log_weights = scores - total
     weights = np.exp(log_weights)
-    centre = _weighted_sum(weights, answers.state_mean)
-    variance = _weighted_sum(weights, answers.state_variance + (answers.state_mean - centre) ** 2)
+    center = _weighted_sum(weights, answers.state_mean)
+    variance = _weighted_sum(weights, answers.state_variance + (answers.state_mean - center) ** 2)
     z = coordinates.to_z(frame.nodes)
     log_axes = float(np.sum(np.log(np.diagonal(frame.axes))))
     parameters = problem.model.parameters
@@ -193,7 +193,7 @@ def posterior_on(
         log_weights=log_weights,
         theta=natural(parameters, z),
         log_evidence=float(total + frame.log_cell),
-        state_mean=_as_state(problem, centre),
+        state_mean=_as_state(problem, center),
         state_sd=_as_state(problem, np.sqrt(np.maximum(variance, 0.0))),
         standard_error=standard_error,
         _coordinates=coordinates,

@@ -68,7 +68,7 @@ class Smc2State:
 
 
 @dataclass(frozen=True, eq=False)
-class Smc2:
+class SMC2:
     """SMC^2 on a model: `init`, `step` and `posterior`, as a filter has them.
 
     Args:
@@ -89,7 +89,7 @@ class Smc2:
     def __post_init__(self):
         if min(self.num_particles, self.num_states) < 2 or self.num_moves < 1 or not 0 < self.ess_share < 1:
             raise ModelError(
-                "Smc2 needs at least 2 particles, 2 states, 1 move and an ess_share between 0 and 1; got "
+                "SMC2 needs at least 2 particles, 2 states, 1 move and an ess_share between 0 and 1; got "
                 f"{self.num_particles}, {self.num_states}, {self.num_moves} and {self.ess_share}."
             )
 

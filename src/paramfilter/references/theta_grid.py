@@ -3,12 +3,12 @@
 The trapezoid rule converges faster than any power of the spacing for a smooth density that has died away at both ends
 of its window. So all the work is in the window:
 
-1. *Coordinates.* z = centre + scale sinh(v), with the median and half the interquartile range of the prior. A density
-   as heavy as Cauchy's decays exponentially in v; near the centre the map is linear.
+1. *Coordinates.* z = center + scale sinh(v), with the median and half the interquartile range of the prior. A density
+   as heavy as Cauchy's decays exponentially in v; near the center the map is linear.
 2. *A frame.* v = origin + axes u with a triangular matrix `axes`, so that a correlated posterior is round in u. The
    nodes are a uniform tensor grid in u.
 3. *Zoom.* Start with twelve robust prior sds on each side. While so few nodes carry the posterior that its moments
-   cannot be trusted, flatten it, density^beta with beta < 1, until enough do; centre and scale the next frame by the
+   cannot be trusted, flatten it, density^beta with beta < 1, until enough do; center and scale the next frame by the
    moments of the flattened density. As soon as beta = 1 serves, the window is the box around all nodes within 40 nats
    of the maximum; it grows where such a node lies on its border. Stop when the next window would be hardly smaller.
 
@@ -50,16 +50,16 @@ MAX_PASSES = 60
 class Coordinates:
     """The map from grid coordinates v to unconstrained coordinates z, fixed by the prior."""
 
-    centre: Float[np.ndarray, " param"]
+    center: Float[np.ndarray, " param"]
     scale: Float[np.ndarray, " param"]
 
     def to_z(self, v: Float[np.ndarray, "... param"]) -> Float[np.ndarray, "... param"]:
         """Map grid coordinates to unconstrained coordinates."""
-        return self.centre + self.scale * np.sinh(v)
+        return self.center + self.scale * np.sinh(v)
 
     def from_z(self, z: Float[np.ndarray, "... param"]) -> Float[np.ndarray, "... param"]:
         """Map unconstrained coordinates to grid coordinates."""
-        return np.arcsinh((z - self.centre) / self.scale)
+        return np.arcsinh((z - self.center) / self.scale)
 
     def log_jacobian(self, v: Float[np.ndarray, "... param"]) -> Float[np.ndarray, "..."]:
         """Return log |dz/dv|."""
@@ -126,9 +126,9 @@ def mesh(ticks: list[np.ndarray]) -> Real[np.ndarray, "node param"]:
 
 
 def prior_coordinates(parameters: Parameters) -> Coordinates:
-    """Return coordinates that suit the centre and the spread of the prior."""
-    lower, centre, upper = np.quantile(parameters.prior_draws, [0.25, 0.5, 0.75], axis=0)
-    return Coordinates(centre, 0.5 * (upper - lower))
+    """Return coordinates that suit the center and the spread of the prior."""
+    lower, center, upper = np.quantile(parameters.prior_draws, [0.25, 0.5, 0.75], axis=0)
+    return Coordinates(center, 0.5 * (upper - lower))
 
 
 def prior_frame(dimension: int, num_nodes: int) -> Frame:
@@ -242,9 +242,9 @@ def _moments(
     """Return mean and Cholesky factor of the covariance of density^beta."""
     points, weights = frame.nodes, _tempered(scores, beta)
     mean = weights @ points
-    centred = points - mean
+    centerd = points - mean
     # a node stands for a cell, and the cell has a variance: one node alone still makes a frame
-    covariance = (centred * weights[:, None]).T @ centred + frame.cell @ frame.cell.T / 12.0
+    covariance = (centerd * weights[:, None]).T @ centerd + frame.cell @ frame.cell.T / 12.0
     return mean, np.linalg.cholesky(covariance)
 
 

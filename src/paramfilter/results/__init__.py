@@ -1,7 +1,7 @@
 """What a run has found, as labelled arrays that can be kept, compared, drawn and read by ArviZ."""
 
 from paramfilter.results.bands import band
-from paramfilter.results.keeping import open_result, save_result
+from paramfilter.results.keeping import load_result, save_result
 from paramfilter.results.record import record_of
 from paramfilter.results.tables import to_pandas, to_parquet, to_polars
 from paramfilter.results.tree import to_datatree
@@ -11,7 +11,7 @@ __all__ = [
     "band",
     "concat_histories",
     "history_row",
-    "open_result",
+    "load_result",
     "record_of",
     "save_result",
     "to_datatree",

@@ -35,6 +35,6 @@ def band(
     if np.isfinite(lower):
         distance = np.maximum(mean - lower, np.finfo(float).tiny)
         variance = np.log1p((sd / distance) ** 2)
-        centre = np.log(distance) - variance / 2
-        return lower + np.exp(centre - reach * np.sqrt(variance)), lower + np.exp(centre + reach * np.sqrt(variance))
+        center = np.log(distance) - variance / 2
+        return lower + np.exp(center - reach * np.sqrt(variance)), lower + np.exp(center + reach * np.sqrt(variance))
     return mean - reach * sd, mean + reach * sd

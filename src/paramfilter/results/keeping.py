@@ -22,7 +22,7 @@ def save_result(path: str | os.PathLike, tree: Any) -> None:
         tree.to_zarr(path, mode="w", consolidated=False)
 
 
-def open_result(path: str | os.PathLike) -> Any:
+def load_result(path: str | os.PathLike) -> Any:
     """Read a result that `save_result` wrote, or any `DataTree` of these formats."""
     xarray = extra("xarray", EXTRA)
     kind = _kind(path)

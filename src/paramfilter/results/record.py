@@ -19,9 +19,9 @@ def record_of(tree: Any) -> Record:
     figures = {str(name): jnp.asarray(values) for name, values in stats.data_vars.items()}
     ranks = {name.removeprefix(PIT): figures.pop(name) for name in tuple(figures) if name.startswith(PIT)}
     return Record(
-        made_by=tree.attrs["made_by"],
+        fingerprint=tree.attrs["fingerprint"],
         time=int(tree.attrs["num_observations"]),
-        mixed_at=int(tree.attrs["mixed_at"]),
+        last_mixed=int(tree.attrs["last_mixed"]),
         outcome=int(tree.attrs["outcome"]),
         num_values=count_distinct(_thetas(tree)),
         skips_outliers=bool(tree.attrs.get("skips_outliers", 0)),
@@ -34,5 +34,5 @@ def _thetas(tree: Any) -> np.ndarray:
     """Return theta of each particle, a row for each."""
     particles = tree["particles"]
     num_particles = particles["log_weight"].size
-    names = json.loads(tree.attrs["made_by"])["parameters"]
+    names = json.loads(tree.attrs["fingerprint"])["parameters"]
     return np.concatenate([np.reshape(np.asarray(particles[name]), (num_particles, -1)) for name in names], axis=1)

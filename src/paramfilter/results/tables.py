@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from paramfilter.components import Component, components_of
 from paramfilter.extras import extra
+from paramfilter.labels import Component, components_of
 from paramfilter.results.bands import band
 from paramfilter.results.tree import MOMENTS
 
 LEVEL = 0.9
 
-STATS = ("ess", "log_evidence_increment", "approximation_error", "num_ancestors", "outcome")
+STATS = ("ess", "log_evidence_increment", "approximation_error", "num_unique_ancestors", "outcome")
 
 
 def to_pandas(tree: Any) -> Any:

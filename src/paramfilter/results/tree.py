@@ -170,7 +170,15 @@ def _particles(filter: Filter, state: Any) -> Any:
 
 def _stats(filter: Filter, history: History, times: np.ndarray) -> Any:
     info = history.info
-    own = ("ess", "log_evidence_increment", "outcome", "resampled", "num_nan", "approximation_error", "num_ancestors")
+    own = (
+        "ess",
+        "log_evidence_increment",
+        "outcome",
+        "resampled",
+        "num_nan",
+        "approximation_error",
+        "num_unique_ancestors",
+    )
     stats = _dataset({name: getattr(info, name) for name in own}, ("time",), {"time": times})
     ranks = {f"{PIT}{name}": leaf for name, leaf in _of_observation(info.pit).items()}
     stats = stats.merge(_dataset(ranks, ("time",), {}))
@@ -188,16 +196,16 @@ def _supports(filter: Filter) -> dict[str, dict[str, float]]:
 
 
 def _attributes(filter: Filter, state: Any) -> dict[str, Any]:
-    made_by = json.loads(state.made_by)
+    fingerprint = json.loads(state.fingerprint)
     return {
         "inference_library": "paramfilter",
-        "model": made_by["model"],
-        "belief": made_by["belief"],
-        "num_particles": made_by["particles"],
-        "num_islands": made_by["islands"],
+        "model": fingerprint["model"],
+        "belief": fingerprint["belief"],
+        "num_particles": fingerprint["particles"],
+        "num_islands": fingerprint["islands"],
         "num_observations": int(state.time),
         "log_evidence": float(state.log_evidence),
         "outcome": int(state.outcome),
         **filter.notes(state),
-        "made_by": state.made_by,
+        "fingerprint": state.fingerprint,
     }

@@ -16,11 +16,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from paramfilter.checkpoint import write_atomically
-from paramfilter.components import components_of
 from paramfilter.errors import DataError
 from paramfilter.extras import extra
 from paramfilter.filters import ParticleFilter
 from paramfilter.fleet import Fleet, FleetState
+from paramfilter.labels import components_of
 
 EXTRA = "backfill"
 """The extra that brings pyarrow and ray."""
@@ -73,7 +73,7 @@ class Worker:
     @property
     def signature(self) -> dict[str, str]:
         """What a result depends on beside its file; it is kept in the result."""
-        return {"made_by": self.fleet.filter.fingerprint, "seed": str(self.seed)}
+        return {"fingerprint": self.fleet.filter.fingerprint, "seed": str(self.seed)}
 
     def work(self, source: Path, target: Path, states: tuple[Path | None, Path | None]) -> tuple[int, int]:
         """Do one file, and return how many series and observations it had.

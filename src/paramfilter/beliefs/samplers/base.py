@@ -2,7 +2,7 @@
 
 A belief is a log density on R^p, known up to a constant. Exact samplers (`InverseCdf`) need a window that holds its
 bulk; Markov chain samplers (`RandomWalk`, `Slice`, `Independence`) need a place to start, the particle's previous
-value, and a rough centre and scale, which the spread of all particles gives them for nothing. A `Region` carries both.
+value, and a rough center and scale, which the spread of all particles gives them for nothing. A `Region` carries both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Region:
     Attributes:
         low: Lower corner of a window around the prior.
         high: Its upper corner.
-        mean: Centre of the particles, or of the belief itself where that is known.
+        mean: Center of the particles, or of the belief itself where that is known.
         spread: A factor F of their covariance F F^T.
         whitener: Its inverse.
     """

@@ -107,22 +107,22 @@ class AssumedDensity(InnerFilter):
         means, variances = self._moved(constants, x, inputs)
         mean, scale, shape = self._matched(self._weights(x), means, variances)
         log_look = self._log_look(constants, y, inputs)
-        centre, width = self._place(constants, mean, scale, y, inputs)
+        center, width = self._place(constants, mean, scale, y, inputs)
         log_likelihood, found = jnp.zeros(()), shape
         for _ in range(NUM_PASSES):
-            standard = solve_lower(scale[:, :, None], self._points(centre - mean, width))
-            # weight of a point: v_k p(x) p(y | x) / N(x; centre, width), with p(x) the prediction
-            log_weights = log_look(self._points(centre, width)) + self._log_rule() + log_bent_normal(standard, shape)
+            standard = solve_lower(scale[:, :, None], self._points(center - mean, width))
+            # weight of a point: v_k p(x) p(y | x) / N(x; center, width), with p(x) the prediction
+            log_weights = log_look(self._points(center, width)) + self._log_rule() + log_bent_normal(standard, shape)
             log_weights = jnp.where(jnp.isfinite(log_weights), log_weights, IMPOSSIBLE)
             largest = jnp.max(log_weights, axis=0)
             sums = jnp.asarray(self.monomials) @ jnp.exp(log_weights - largest)
             log_likelihood = largest + jnp.log(sums[0]) + _log_diagonal(width) - _log_diagonal(scale)
-            centre, width, found = self._updated(centre, width, sums[1:] / sums[0])
-        return {"mean": centre, "scale": width, "shape": found}, log_likelihood
+            center, width, found = self._updated(center, width, sums[1:] / sums[0])
+        return {"mean": center, "scale": width, "shape": found}, log_likelihood
 
-    def _updated(self, centre: Any, width: Any, moments: Any) -> tuple[Any, Any, Shape]:
-        """Return mean, scale and shape from the moments of the rule's own points u, where x = centre + width u."""
-        size = len(centre)
+    def _updated(self, center: Any, width: Any, moments: Any) -> tuple[Any, Any, Shape]:
+        """Return mean, scale and shape from the moments of the rule's own points u, where x = center + width u."""
+        size = len(center)
         mean = moments[:size]
         raw = lambda *indices: moments[self._place_of(indices)]
         axes = range(size)
@@ -140,7 +140,7 @@ class AssumedDensity(InnerFilter):
             fourth = raw(0, 0, 0, 0) - 4 * m * raw(0, 0, 0) + 6 * m**2 * raw(0, 0) - 3 * m**4
         shape = shape_of(third, fourth, factor)
         # product(width, factor) is a factor of the covariance of x, and lower triangular as both are
-        return centre + apply(width, mean), product(width, factor), shape
+        return center + apply(width, mean), product(width, factor), shape
 
     def _place_of(self, indices: tuple[int, ...]) -> int:
         """Return where a product of the rule's coordinates stands among the monomials after the first."""
@@ -198,7 +198,7 @@ class AssumedDensity(InnerFilter):
         return mean, scale, shape_of(third, fourth, scale)
 
     def _place(self, theta: Theta, mean: Any, scale: Any, y: Observation, inputs: Inputs) -> Any:
-        """Return centre and width of a Gaussian like N(mean, scale scale') p(y | x)."""
+        """Return center and width of a Gaussian like N(mean, scale scale') p(y | x)."""
         e = jnp.zeros_like(mean)  # coordinates in which the prediction is N(0, I): x = mean + scale e
         score = jax.vmap(self._score, in_axes=(-1, -1, -1, -1, None, None), out_axes=-1)
         lower = scale

@@ -16,7 +16,7 @@ Rule = tuple[Float[np.ndarray, "point state"], Float[np.ndarray, " point"]]
 def normal_rule(dimension: int, points_per_axis: int | None = None) -> Rule:
     """Return points and weights for N(0, I): Gauss-Hermite in up to three dimensions, and cubature beyond.
 
-    The cubature rule has the centre and two points on each axis, and is exact for polynomials of degree 3 (J. Uhlmann
+    The cubature rule has the center and two points on each axis, and is exact for polynomials of degree 3 (J. Uhlmann
     and S. Julier's sigma points with kappa = 1).
 
     >>> points, weights = normal_rule(2)

@@ -10,11 +10,13 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation, Forgetting
-from paramfilter.beliefs.mixing import MomentPoints
+from paramfilter.beliefs import Conjugate, CrossInterpolation, Grid
+from paramfilter.beliefs.base import Mixable, init_shared
+from paramfilter.beliefs.mean_cholesky import MeanCholesky
+from paramfilter.beliefs.mixture_projection import MomentPoints
 from paramfilter.beliefs.quadratic_fit import QuadraticFit
-from paramfilter.beliefs.spread import Spread
-from paramfilter.model import Datum
+from paramfilter.filters import AncestorMixing, NoMixing, PairwiseMixing
+from paramfilter.model import Transition
 
 COEFFICIENT = pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5), q=0.49)
 VARIANCE = pf.models.linear_gaussian(phi=0.7, q=dist.InverseGamma(3.0, 2.0))
@@ -30,17 +32,15 @@ def path(seed):
 
 def learned(bound, shared, seed):
     def step(statistic, pair):
-        return bound.absorb(shared, statistic, Datum(*pair, pair[1], None)), None
+        return bound.update(shared, statistic, Transition(*pair, pair[1], None)), None
 
     xs = path(seed)
-    return jax.jit(lambda s: jax.lax.scan(step, s, (xs[:-1], xs[1:]))[0])(bound.start())
+    return jax.jit(lambda s: jax.lax.scan(step, s, (xs[:-1], xs[1:]))[0])(bound.init())
 
 
 CASES = {
     "coefficient": (COEFFICIENT, Conjugate(), 1e-6),
-    "a fading coefficient": (COEFFICIENT, Forgetting(Conjugate(), 1e6), 1e-6),
     "variance": (VARIANCE, Conjugate(), 0.02),  # the moments of 1/v are matched, those of v nearly
-    "values at nodes": (COEFFICIENT, Chebyshev(33), 1e-4),
 }
 
 
@@ -48,13 +48,12 @@ CASES = {
 def test_moments_are_those_of_the_mixture(case, float64):
     model, belief, tolerance = CASES[case]
     bound = belief.bind(model)
-    assert bound.can_mix
+    assert isinstance(bound, Mixable)
     z = jnp.zeros(model.parameters.dimension)
-    shared = bound.start_shared(jnp.asarray(model.parameters.prior_draws[:64], float))
+    shared = init_shared(bound, jnp.asarray(model.parameters.prior_draws[:64], float))
     first, second = (learned(bound, shared, seed) for seed in (0, 1))
     one, other, mixed = (
-        jax.jit(bound.moments)(shared, statistic, z)
-        for statistic in (first, second, bound.mixed(shared, first, second))
+        jax.jit(bound.moments)(shared, statistic, z) for statistic in (first, second, bound.mix(shared, first, second))
     )
     for name in model.parameters.names:
         means, variances = np.array([one.mean[name], other.mean[name]]), [one.variance[name], other.variance[name]]
@@ -68,18 +67,18 @@ def test_moments_are_those_of_the_mixture(case, float64):
 def test_a_belief_mixed_with_itself_stays(case, float64):
     model, belief, _ = CASES[case]
     bound = belief.bind(model)
-    shared = bound.start_shared(jnp.asarray(model.parameters.prior_draws[:64], float))
+    shared = init_shared(bound, jnp.asarray(model.parameters.prior_draws[:64], float))
     first = learned(bound, shared, 0)
     middle = model.parameters.unconstrain({"q": 0.49} if case == "variance" else {"phi": 0.6})
     points = middle + 0.05 * jnp.arange(-2.0, 3.0)[:, None]
     density = jax.jit(lambda s: jax.vmap(lambda z: bound.log_prob(shared, s, z))(points))
-    assert np.allclose(density(bound.mixed(shared, first, first)), density(first), atol=0.01)
+    assert np.allclose(density(bound.mix(shared, first, first)), density(first), atol=0.01)
 
 
 @cache
 def population(num_steps):
     """Return a filter of coefficient and noise after some steps, on which paths disagree, and its state."""
-    filter = pf.extended_parameter_filter(BOTH, 200, belief=CrossInterpolation(), num_ancestors=1)
+    filter = pf.extended_parameter_filter(BOTH, 200, belief=CrossInterpolation(), mixing=NoMixing())
     ys = pf.simulate(jax.random.key(5), BOTH, {"phi": 0.6, "q": 0.5}, num_steps)[1]
     go_on = jax.jit(lambda state: jax.lax.fori_loop(0, num_steps, lambda t, s: filter.step(s, ys[t])[0], state))
     return filter.bound_belief, go_on(filter.init(jax.random.key(6)))
@@ -89,7 +88,7 @@ def grid_moments(bound, shared, statistic):
     """Return mean and covariance of a belief in the population's standard coordinates, by summing over a grid."""
     ticks = jnp.linspace(-4.0, 4.0, 81)
     places = jnp.stack(jnp.meshgrid(ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 2)
-    log_prob = lambda place: bound.log_prob(shared, statistic, shared.spread.from_standard(place))
+    log_prob = lambda place: bound.log_prob(shared, statistic, shared.spread.unwhiten(place))
     weights = jax.nn.softmax(jax.vmap(log_prob)(places))
     mean = weights @ places
     return mean, (weights[:, None] * (places - mean)).T @ (places - mean)
@@ -106,7 +105,7 @@ def test_mixing_keeps_what_ties_parameters_together(float64):
     moments = jax.jit(jax.vmap(lambda statistic: grid_moments(bound, shared, statistic)))
     first, second = (jax.tree.map(lambda leaf, part=part: leaf[part], state.statistics) for part in PAIRS)
     one, other = moments(first), moments(second)
-    mixed = moments(jax.jit(jax.vmap(bound.mixed, in_axes=(None, 0, 0)))(shared, first, second))
+    mixed = moments(jax.jit(jax.vmap(bound.mix, in_axes=(None, 0, 0)))(shared, first, second))
     half = 0.5 * (one[0] - other[0])
     covariance = 0.5 * (one[1] + other[1]) + half[:, :, None] * half[:, None]
     sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
@@ -125,8 +124,6 @@ def test_beliefs_that_no_quadratic_fits_are_not_mixed(float64):
     assert bound.can_mix_now(state.shared)
     unfit = replace(state.shared, fit=replace(state.shared.fit, is_good=jnp.array(False)))
     assert not bound.can_mix_now(unfit)
-    forgetting = Forgetting(CrossInterpolation(), 1e3).bind(BOTH)
-    assert not forgetting.can_mix_now(unfit)
 
 
 def test_pivots_mixed_with_themselves_stay(float64):
@@ -135,7 +132,7 @@ def test_pivots_mixed_with_themselves_stay(float64):
     density = jax.jit(
         lambda s: jax.vmap(lambda z: bound.log_prob(state.shared, s, z))(state.shared.spread.mean + 0.1 * state.z[:5])
     )
-    once = jax.jit(bound.mixed)(state.shared, statistic, statistic)
+    once = jax.jit(bound.mix)(state.shared, statistic, statistic)
     np.testing.assert_allclose(density(once), density(statistic), atol=1e-6)
 
 
@@ -144,10 +141,10 @@ def test_new_pivots_leave_a_mixed_belief_as_it_is(float64):
     bound, state = population(120)
     shared, statistics = state.shared, state.statistics
     turned = jax.tree.map(lambda leaf: jnp.roll(leaf, 100, axis=0), statistics)
-    mixed = jax.vmap(bound.mixed, in_axes=(None, 0, 0))(shared, statistics, turned)
-    elsewhere = Spread(shared.spread.mean + 0.3 * shared.spread.factor[:, 0], 0.8 * shared.spread.factor)
+    mixed = jax.vmap(bound.mix, in_axes=(None, 0, 0))(shared, statistics, turned)
+    elsewhere = MeanCholesky(shared.spread.mean + 0.3 * shared.spread.factor[:, 0], 0.8 * shared.spread.factor)
     renewed, kept = jax.jit(bound._refreshed)(replace(shared, spread=elsewhere), mixed)
-    places = jax.vmap(elsewhere.from_standard)(0.8 * jax.random.normal(jax.random.key(0), (6, 2)))
+    places = jax.vmap(elsewhere.unwhiten)(0.8 * jax.random.normal(jax.random.key(0), (6, 2)))
 
     def densities(shared, statistics):
         one = jax.tree.map(lambda leaf: leaf[7], statistics)
@@ -161,21 +158,25 @@ def test_new_pivots_leave_a_mixed_belief_as_it_is(float64):
 def test_what_cannot_be_mixed_is_refused():
     several = pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5), r=dist.InverseGamma(3.0, 2.0))
     for model, belief in ((several, Conjugate()), (BOTH, Conjugate())):
-        with pytest.raises(pf.errors.ModelError, match="cannot be mixed from 2 ancestors; use num_ancestors=1"):
-            pf.ParticleFilter(model, 20, belief, num_ancestors=2)
-    with pytest.raises(pf.errors.ModelError, match="cannot be mixed from 3 ancestors; use num_ancestors=2"):
-        pf.ParticleFilter(COEFFICIENT, 20, Conjugate(), num_ancestors=3)
+        with pytest.raises(pf.errors.ModelError, match=r"cannot be updated by Pair.*; use mixing=NoMixing\(\)"):
+            pf.ParticleFilter(model, 20, belief, mixing=PairwiseMixing())
+    with pytest.raises(pf.errors.ModelError, match=r"cannot be updated by Anc.*\(3\); use mixing=PairwiseMixing\(\)"):
+        pf.ParticleFilter(COEFFICIENT, 20, Conjugate(), mixing=AncestorMixing(3))
+    with pytest.raises(pf.errors.ModelError, match="num_ancestors must be"):
+        AncestorMixing(1)
 
 
-def test_a_belief_at_nodes_is_the_mixture_over_all_ancestors(float64):
+def test_a_belief_on_a_grid_is_the_mixture_over_all_ancestors(float64):
     """Three ancestors with beliefs of their own, against the mixture of what each would believe, on a fine grid."""
-    bound = Chebyshev(49).bind(COEFFICIENT)
+    bound = Grid(129).bind(COEFFICIENT)
     statistics = jax.tree.map(
         lambda *leaves: jnp.stack(leaves), *(learned(bound, shared_of(bound), seed) for seed in (0, 1, 2))
     )
     x_prev, x, y = jnp.array([1.0, 1.5, -0.5]), jnp.array([1.2, 0.4]), jnp.zeros(())
     ancestors = jnp.array([[0, 1, 2], [2, 2, 0]])
-    found = jax.jit(bound.absorb_from_many)(shared_of(bound), statistics, Datum(x_prev, x, y, None), ancestors)
+    found = jax.jit(bound.update_from_ancestors)(
+        shared_of(bound), statistics, Transition(x_prev, x, y, None), ancestors
+    )
     grid = jnp.linspace(0.3, 0.9, 301)[:, None]
     log_prob = lambda s: jax.vmap(lambda z: bound.log_prob(shared_of(bound), s, z))(grid)
     believed = jax.jit(jax.vmap(log_prob))(statistics)
@@ -189,20 +190,19 @@ def test_a_belief_at_nodes_is_the_mixture_over_all_ancestors(float64):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("belief", [Chebyshev(33), Forgetting(Chebyshev(33), 20.0)])
-def test_one_ancestor_of_several_gives_what_the_path_gives(belief, float64):
-    bound = belief.bind(COEFFICIENT)
+def test_one_ancestor_of_several_gives_what_the_path_gives(float64):
+    bound = Grid(33).bind(COEFFICIENT)
     shared = shared_of(bound)
     one = jax.tree.map(lambda leaf: leaf[None], learned(bound, shared, 0))
-    datum = Datum(jnp.array([1.0]), jnp.array([1.3]), jnp.zeros(()), None)
+    datum = Transition(jnp.array([1.0]), jnp.array([1.3]), jnp.zeros(()), None)
     points = 0.6 + 0.05 * jnp.arange(-2.0, 3.0)[:, None]
     density = lambda s: jax.vmap(lambda z: bound.log_prob(shared, jax.tree.map(lambda leaf: leaf[0], s), z))(points)
-    same = jax.jit(bound.absorb_from_many)(shared, one, datum, jnp.zeros((1, 4), jnp.int32))
-    np.testing.assert_allclose(density(same), density(bound.absorb_all(shared, one, datum)), atol=1e-6)
+    same = jax.jit(bound.update_from_ancestors)(shared, one, datum, jnp.zeros((1, 4), jnp.int32))
+    np.testing.assert_allclose(density(same), density(bound.update_all(shared, one, datum)), atol=1e-6)
 
 
 def shared_of(bound):
-    return bound.start_shared(jnp.asarray(COEFFICIENT.parameters.prior_draws[:64], float))
+    return init_shared(bound, jnp.asarray(COEFFICIENT.parameters.prior_draws[:64], float))
 
 
 def skewed(point):
@@ -212,7 +212,7 @@ def skewed(point):
 
 def test_moments_of_a_skewed_belief_are_found_beyond_its_fitted_gaussian(float64):
     right = np.array([float(jax.scipy.special.polygamma(order, 4.0)) for order in (0, 1)])
-    spread = Spread(jnp.array([1.3]), jnp.array([[0.55]]))
+    spread = MeanCholesky(jnp.array([1.3]), jnp.array([[0.55]]))
     prior, features = lambda z: jnp.zeros(()), lambda z: skewed(z)[None]
     fit = QuadraticFit.around(spread, prior, features, jnp.ones(1))
     fitted = fit.standard_gaussian(fit.typical)

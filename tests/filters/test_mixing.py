@@ -9,14 +9,14 @@ from benchmarks.contest.references import load
 from benchmarks.problems import CONTEST, data
 
 import paramfilter as pf
-from paramfilter.beliefs import Chebyshev, Conjugate, CrossInterpolation, Forgetting
-from paramfilter.filters import backward
-from paramfilter.filters.backward import few_survive, is_time_to_mix, other_ancestors, several_ancestors
+from paramfilter.beliefs import Conjugate, CrossInterpolation, Grid
+from paramfilter.filters import AncestorMixing, NoMixing, PairwiseMixing, mixing
+from paramfilter.filters.mixing import is_time_to_mix, other_ancestors, several_ancestors
 from paramfilter.proposals import Guided, LookAhead
 
 
 def test_the_second_ancestor_follows_weight_times_score(monkeypatch):
-    monkeypatch.setattr(backward, "NUM_MOVES", 60)
+    monkeypatch.setattr(mixing, "NUM_MOVES", 60)
     num_particles, num_runs = 8, 2000
     log_weights = jnp.log(jnp.array([0.1, 0.2, 0.3, 0.4, 0.4, 0.3, 0.2, 0.1]) / 2)
     scores = jnp.log(jnp.array([4.0, 1.0, 2.0, 1.0, 1.0, 3.0, 0.0, 2.0]))
@@ -39,23 +39,6 @@ def test_mixing_begins_when_paths_are_lost_and_is_rare():
     due = {size: [t for t in range(400) if is_time_to_mix(jnp.int32(t), size)] for size in (2, 200)}
     assert due[200][0] == 100 and np.all(np.diff(due[200]) == 5)
     assert due[2][:3] == [1, 2, 3]
-
-
-def test_few_survive_when_less_than_half_have_descendants():
-    assert not few_survive(jnp.array([0, 0, 1, 1])) and few_survive(jnp.array([2, 2, 2, 2]))
-    assert not few_survive(jnp.arange(4))
-
-
-@pytest.mark.slow
-def test_beliefs_that_hold_mixtures_are_mixed_when_few_paths_survive():
-    filter = pf.ParticleFilter(pf.models.sin(), 50, Chebyshev(5), LookAhead(), num_ancestors=2)
-    state, mixed = filter.init(jax.random.key(0)), []
-    for y in (0.1, 0.3, 30.0):  # so far out that only the few particles with the largest sin(theta x) count
-        state, _ = filter.step(state, y)
-        mixed.append(int(state.mixed_at))
-    assert mixed == [-1, -1, 2]
-    assert Forgetting(Chebyshev(5), 1000.0).bind(filter.model).holds_mixtures
-    assert not Conjugate().bind(pf.models.linear_gaussian()).holds_mixtures
 
 
 def test_several_ancestors_are_the_own_one_and_draws_by_weight_from_the_same_island():
@@ -81,7 +64,7 @@ def test_cauchy_states_do_not_lock_theta_in():
     """
     right = load()["cauchy_ar1"]["1"]["1000"]
     ys = data(CONTEST["cauchy_ar1"], seed=1)[1]
-    filter = pf.ParticleFilter(pf.models.cauchy_ar1(), 100, Chebyshev(49), LookAhead(Guided()), num_ancestors=8)
+    filter = pf.ParticleFilter(pf.models.cauchy_ar1(), 100, Grid(129), LookAhead(Guided()), mixing=AncestorMixing(8))
     run = jax.jit(lambda key: jax.lax.fori_loop(0, len(ys), lambda i, s: filter.step(s, ys[i])[0], filter.init(key)))
     for seed in range(2):
         mean = filter.posterior(run(jax.random.key(seed))).mean()["a"]
@@ -89,15 +72,15 @@ def test_cauchy_states_do_not_lock_theta_in():
 
 
 def long_run(model, truth, belief, num_steps, num_runs):
-    """Return rms error and median sd ratio of each parameter, by the number of ancestors, N = 200."""
+    """Return rms error and median sd ratio of each parameter, with paths (1) and with pairs (2), N = 200."""
     ys = pf.simulate(jax.random.key(1), model, truth, num_steps)[1]
     names = model.parameters.names
     vector = lambda values: jnp.stack([jnp.asarray(values[name]) for name in names])
     right = pf.references.kalman_grid(model, ys)
     mean, sd = vector(right.mean()), vector(right.sd())
     found = {}
-    for num_ancestors in (1, 2):
-        filter = pf.ParticleFilter(model, 200, belief, LookAhead(), num_ancestors=num_ancestors)
+    for number, part in ((1, NoMixing()), (2, PairwiseMixing())):
+        filter = pf.ParticleFilter(model, 200, belief, LookAhead(), mixing=part)
 
         def one(key, filter=filter):
             state = jax.lax.fori_loop(0, len(ys), lambda i, s: filter.step(s, ys[i])[0], filter.init(key))
@@ -106,7 +89,7 @@ def long_run(model, truth, belief, num_steps, num_runs):
         keys = jax.random.split(jax.random.key(2), num_runs)
         means, sds = jax.jit(lambda keys, one=one: jax.lax.map(one, keys))(keys)
         errors = (np.asarray(means) - mean) / sd
-        found[num_ancestors] = np.sqrt(np.mean(errors**2, axis=0)), np.median(np.asarray(sds) / sd, axis=0)
+        found[number] = np.sqrt(np.mean(errors**2, axis=0)), np.median(np.asarray(sds) / sd, axis=0)
     return found
 
 

@@ -29,9 +29,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from paramfilter.beliefs.bend import Bend
+from paramfilter.beliefs.log_quadratic import LogQuadratic
+from paramfilter.beliefs.mean_cholesky import MeanCholesky, quasi_random_normals
 from paramfilter.beliefs.quadratic_fit import QuadraticFit
-from paramfilter.beliefs.spread import Spread, quasi_random_normals
 from paramfilter.numerics.small_matrices import cholesky, inverse_of_lower
 from paramfilter.numerics.weights import effective_sample_size
 
@@ -66,11 +66,11 @@ class MomentPoints:
     log_volume: Float[Array, " point"]
 
     @classmethod
-    def around(cls, spread: Spread, features: Callable, log_prior: Callable) -> MomentPoints:
+    def around(cls, spread: MeanCholesky, features: Callable, log_prior: Callable) -> MomentPoints:
         """Spread points over a population."""
         normal = jnp.asarray(quasi_random_normals(NUM_POINTS, len(spread.mean)), spread.mean.dtype)
         standard = WIDER * normal
-        z = jax.vmap(spread.from_standard)(standard)
+        z = jax.vmap(spread.unwhiten)(standard)
         rows, prior = jax.vmap(features)(z), jax.vmap(log_prior)(z)
         is_possible = jnp.all(jnp.isfinite(rows), axis=1) & jnp.isfinite(prior)
         return cls(
@@ -80,7 +80,7 @@ class MomentPoints:
             0.5 * jnp.sum(normal**2, axis=1),
         )
 
-    def moments(self, numbers: Float[Array, " number"], fitted: Spread) -> Spread:
+    def moments(self, numbers: Float[Array, " number"], fitted: MeanCholesky) -> MeanCholesky:
         """Return mean and covariance of a belief: those of its fitted Gaussian plus what the points see beyond it.
 
         The Gaussian is weighed on the same points, so that their noise cancels.
@@ -95,7 +95,7 @@ class MomentPoints:
         change = jnp.diagonal(new) / jnp.diagonal(fitted.covariance)
         factor = cholesky(new)
         is_sound = jnp.all((change > 1 / LARGEST_CHANGE) & (change < LARGEST_CHANGE)) & jnp.all(jnp.isfinite(factor))
-        return Spread(
+        return MeanCholesky(
             fitted.mean + jnp.where(is_sound, trust * (mean - its_mean), 0.0),
             jnp.where(is_sound, factor, cholesky(fitted.covariance)),
         )
@@ -103,8 +103,8 @@ class MomentPoints:
     def _first_two(self, log_weights: Float[Array, " point"]):
         weights = jax.nn.softmax(log_weights)
         mean = weights @ self.standard
-        centred = self.standard - mean
-        return mean, (weights[:, None] * centred).T @ centred
+        centerd = self.standard - mean
+        return mean, (weights[:, None] * centerd).T @ centerd
 
 
 def project_mixture(
@@ -113,7 +113,7 @@ def project_mixture(
     first: Float[Array, " number"],
     second: Float[Array, " number"],
     num_values: int,
-) -> tuple[Float[Array, ""], Bend]:
+) -> tuple[Float[Array, ""], LogQuadratic]:
     """Return kappa and the quadratic, in standard coordinates of the fit.
 
     Args:
@@ -131,17 +131,17 @@ def project_mixture(
     right = points.moments(fit.typical, fitted)
     stretch = right.factor @ inverse_of_lower(cholesky(fitted.covariance))
     identity = jnp.eye(len(stretch), dtype=stretch.dtype)
-    wanted = Spread(
+    wanted = MeanCholesky(
         mixture.mean + (1 - share) * (right.mean - fitted.mean),
         (identity + (1 - share) * (stretch - identity)) @ mixture.factor,
     )
     shape = jnp.zeros_like(first).at[:num_values].set(0.5 * share * (first + second)[:num_values])
-    return share, Bend.of_gaussian(wanted).minus(fit.quadratic(shape))
+    return share, LogQuadratic.of_gaussian(wanted).minus(fit.quadratic(shape))
 
 
-def _share_of_shape(both: Spread, mixture: Spread) -> Float[Array, ""]:
+def _share_of_shape(both: MeanCholesky, mixture: MeanCholesky) -> Float[Array, ""]:
     """Return kappa, with the product of the ratios along all directions for the ratio."""
-    average_precision = -jnp.mean(jax.vmap(Bend.of_gaussian)(both).curvature, axis=0)
+    average_precision = -jnp.mean(jax.vmap(LogQuadratic.of_gaussian)(both).curvature, axis=0)
     factors = jax.vmap(cholesky)(jnp.stack([average_precision, mixture.covariance]))
     log_ratio = -2 * jnp.sum(jnp.log(jnp.diagonal(factors, axis1=1, axis2=2)))
     return jnp.exp(SHAPE_POWER * jnp.minimum(log_ratio, 0.0))

@@ -19,8 +19,8 @@ ROUNDING = 100
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Spread:
-    """Mean and a factor of the covariance of the particles' theta; `to_standard` needs a lower triangular factor."""
+class MeanCholesky:
+    """Mean and a factor of the covariance of the particles' theta; `whiten` needs a lower triangular factor."""
 
     mean: Float[Array, " param"]
     factor: Float[Array, "param param"]
@@ -30,31 +30,33 @@ class Spread:
         """Covariance of the particles' theta."""
         return self.factor @ self.factor.T
 
-    def from_standard(self, point: Float[Array, " param"]) -> Float[Array, " param"]:
+    def unwhiten(self, point: Float[Array, " param"]) -> Float[Array, " param"]:
         """Map standard deviations to z."""
         return self.mean + self.factor @ point
 
-    def to_standard(self, z: Float[Array, " param"]) -> Float[Array, " param"]:
+    def whiten(self, z: Float[Array, " param"]) -> Float[Array, " param"]:
         """Map z to standard deviations."""
         return jax.scipy.linalg.solve_triangular(self.factor, z - self.mean, lower=True)
 
-    def blended(self, other: Spread, memory: float) -> Spread:
+    def blended(self, other: MeanCholesky, memory: float) -> MeanCholesky:
         """Return the spread of the mixture of this one, with weight `memory`, and another."""
         mean = memory * self.mean + (1 - memory) * other.mean
 
-        def about_mean(part: Spread):
+        def about_mean(part: MeanCholesky):
             return part.covariance + jnp.outer(part.mean - mean, part.mean - mean)
 
         covariance = memory * about_mean(self) + (1 - memory) * about_mean(other)
-        return Spread(mean, _factor(covariance))
+        return MeanCholesky(mean, _factor(covariance))
 
 
-def spread_of(z: Float[Array, "particle param"], log_weights: Float[Array, " particle"], floor: np.ndarray) -> Spread:
+def spread_of(
+    z: Float[Array, "particle param"], log_weights: Float[Array, " particle"], floor: np.ndarray
+) -> MeanCholesky:
     """Return the spread of weighted points; `floor` is the least standard deviation of each coordinate."""
     weights = jax.nn.softmax(log_weights)[:, None]
     mean = jnp.sum(weights * z, axis=0)
-    centred = z - mean
-    return Spread(mean, _factor((weights * centred).T @ centred + jnp.diag(jnp.asarray(floor, z.dtype) ** 2)))
+    centerd = z - mean
+    return MeanCholesky(mean, _factor((weights * centerd).T @ centerd + jnp.diag(jnp.asarray(floor, z.dtype) ** 2)))
 
 
 def _factor(covariance: Float[Array, "param param"]) -> Float[Array, "param param"]:

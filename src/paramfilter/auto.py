@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from paramfilter.beliefs import Belief, Chebyshev, Conjugate, CrossInterpolation
+from paramfilter.beliefs import Belief, Conjugate, CrossInterpolation, Grid
 from paramfilter.errors import ProposalError
-from paramfilter.inspect.analyse import advice_for
 from paramfilter.inspect.cross import FEW_PARAMETERS, cross_of_prior
 from paramfilter.inspect.probe import probe
+from paramfilter.inspect.report import advice_for
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes import AssumedDensity, Particles, choose_inner, usual_nodes
 from paramfilter.nodes.choosing import MOST_PARAMETERS
@@ -20,7 +20,7 @@ from paramfilter.proposals import (
     Guided,
     LookAhead,
     Proposal,
-    has_jumps,
+    is_heavy_tailed,
 )
 
 USUAL_PARTICLES = 500
@@ -47,19 +47,19 @@ def choose_algorithm(model: StateSpaceModel, can_have_nodes: bool = True) -> Alg
     choice = choose_inner(model)
     if isinstance(choice.inner, Particles):
         return extended("the state is a whole number without bound, or moves without a variance")
-    if isinstance(choice.inner, AssumedDensity) and has_jumps(model):
+    if isinstance(choice.inner, AssumedDensity) and is_heavy_tailed(model):
         return extended("the state may jump")
     return Algorithm("node_filter", usual_nodes(model, choice.inner), f"{choice.inner.name}; {choice.reason}")
 
 
 def choose_belief(model: StateSpaceModel) -> tuple[Belief, str]:
-    """Return the belief that suits a model (see `separability.advice_for`), and why."""
+    """Return the belief that suits a model (see `inspect.advice_for`), and why."""
     advice = advice_for(model)
     if advice.num_values is None:
         return Conjugate(), "the model is conjugate, so this is exact"
     error = f"error {advice.error_per_datum:.0e} nats a datum over the prior's bulk"
-    if advice.belief == "Chebyshev":
-        return Chebyshev(advice.num_values), f"interpolation {error}"
+    if advice.belief == "Grid":
+        return Grid(advice.num_values), f"interpolation {error}"
     exact_rank = cross_of_prior(model).exact_rank
     if exact_rank is not None:
         return CrossInterpolation(), f"exactly separable with {exact_rank} numbers"

@@ -1,4 +1,4 @@
-"""Read a model and say, in a few lines, how its parameters can be learnt.
+"""Read a model and say, in a few lines, how its parameters can be learned.
 
 Everything is found by trying the model's own log densities, in float64, at data and parameters drawn from it:
 
@@ -10,9 +10,9 @@ Everything is found by trying the model's own log densities, in float64, at data
 
 >>> import jax.numpy as jnp, numpyro.distributions as dist
 >>> from paramfilter.models import sin
->>> report = analyse(sin())
+>>> report = inspect_model(sin())
 >>> report.recommended, report.exact_rank, report.blocks
-('Chebyshev', None, (('theta',),))
+('Grid', None, (('theta',),))
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from paramfilter.inspect.cross import FEW_PARAMETERS, cross_of_prior, typical_da
 from paramfilter.inspect.dependence import ThetaFactors, probe_data
 from paramfilter.inspect.linear_structure import linear_structure
 from paramfilter.model import StateSpaceModel
-from paramfilter.polynomials import chebyshev_points, interpolation_matrix
+from paramfilter.polynomials import interpolated
 
 NUM_PROBES = 64
 NUM_TYPICAL = 256
@@ -38,19 +38,19 @@ STEP = 0.7
 TIED = 1e-9
 """Mixed difference, relative to the largest plain one, above which two coordinates are tied."""
 
-NODES_TO_TRY = (17, 33, 49)
+SIZES_TO_TRY = (33, 65, 129)
 CALM = 1e-4
-"""Interpolation error of one datum over the prior's bulk, in nats, with which a number of nodes is content."""
+"""Interpolation error of one datum over the prior's bulk, in nats, at which a grid is fine enough."""
 
 
 @dataclass(frozen=True)
-class Report:
-    """How the parameters of a model can be learnt; print it.
+class ModelReport:
+    """How the parameters of a model can be learned; print it.
 
     Attributes:
         model: Name of the model.
         num_coordinates: p.
-        silent: Parameters that no datum can teach.
+        unidentified: Parameters that no datum can teach.
         blocks: Groups of parameters that are independent of each other given the states.
         conjugate: Whether the posterior given the states is conjugate.
         not_conjugate_because: The reason if not.
@@ -62,7 +62,7 @@ class Report:
 
     model: str
     num_coordinates: int
-    silent: tuple[str, ...]
+    unidentified: tuple[str, ...]
     blocks: tuple[tuple[str, ...], ...]
     conjugate: bool
     not_conjugate_because: str
@@ -83,8 +83,8 @@ class Report:
             lines.append(f"  exactly separable: {self.exact_rank} numbers a particle hold all that the states say")
         else:
             lines.append("  not exactly separable: the log density has to be interpolated in theta")
-        if self.silent:
-            lines.append(f"  the data cannot teach: {', '.join(self.silent)} (the prior stays as it is)")
+        if self.unidentified:
+            lines.append(f"  the data cannot teach: {', '.join(self.unidentified)} (the prior stays as it is)")
         lines.append(
             f"  recommended: {self.recommended}(), {self.num_values} numbers a particle, "
             f"error {self.error_per_datum:.0e} nats a datum over the prior's bulk"
@@ -92,18 +92,18 @@ class Report:
         return "\n".join(lines)
 
 
-def analyse(model: StateSpaceModel) -> Report:
+def inspect_model(model: StateSpaceModel) -> ModelReport:
     """Find out how the parameters of a model enter it, and which belief suits it."""
     moves = _moves(model)
     names = _coordinate_names(model)
-    silent = [names[i] for i in range(len(names)) if not moves.matters[i]]
+    unidentified = [names[i] for i in range(len(names)) if not moves.matters[i]]
     reason = why_not_conjugate(model)
     cross = cross_of_prior(model)
     advice = advice_for(model)
-    return Report(
+    return ModelReport(
         model=model.name,
         num_coordinates=len(names),
-        silent=tuple(dict.fromkeys(silent)),
+        unidentified=tuple(dict.fromkeys(unidentified)),
         blocks=_blocks(names, moves.tied),
         conjugate=reason is None,
         not_conjugate_because=reason or "",
@@ -127,7 +127,7 @@ class Advice:
 def advice_for(model: StateSpaceModel) -> Advice:
     """Return the belief that suits a model.
 
-    `Conjugate` where the model is conjugate; `Chebyshev` for one coordinate, with as many nodes as the model asks for;
+    `Conjugate` where the model is conjugate; `Grid` for one coordinate, with as many values as the model needs;
     else `CrossInterpolation`, which is exact where the model is separable. A few parameters that are conjugate in
     several blocks, or coefficients with their variance, are left to `CrossInterpolation` too: it is as exact, and can
     be mixed from two ancestors, so that the filter stays right in the long run.
@@ -140,13 +140,13 @@ def advice_for(model: StateSpaceModel) -> Advice:
     if structure is not None and (is_large or structure.has_one_simple_block):
         return Advice("Conjugate", None, 0.0)
     if model.parameters.dimension == 1:
-        return Advice("Chebyshev", *nodes_for(model))
+        return Advice("Grid", *values_for(model))
     cross = cross_of_prior(model)
     return Advice("CrossInterpolation", cross.size, 0.0 if cross.exact_rank is not None else cross.residual)
 
 
-def nodes_for(model: StateSpaceModel) -> tuple[int, float]:
-    """Return how many Chebyshev nodes suit a model with one coordinate, and the error they leave, in nats a datum."""
+def values_for(model: StateSpaceModel) -> tuple[int, float]:
+    """Return how many values on a grid suit a model with one coordinate, and the error they leave, in nats a datum."""
     factors = ThetaFactors(model)
     with jax.enable_x64(True):
         data = typical_data(jax.random.key(0), model, NUM_TYPICAL, model.parameters.prior_draws)
@@ -160,15 +160,15 @@ def nodes_for(model: StateSpaceModel) -> tuple[int, float]:
             return jax.vmap(lambda datum: jax.vmap(lambda z: factors.step(datum, z))(points))(data)
 
         exact = np.asarray(values(data, tests))
-        num_nodes, error = 0, np.inf
-        for num_nodes in NODES_TO_TRY:
-            at_nodes = np.asarray(values(data, chebyshev_points(num_nodes)))
-            misses = at_nodes @ interpolation_matrix(num_nodes, tests).T - exact
+        size, error = 0, np.inf
+        for size in SIZES_TO_TRY:
+            on_grid = values(data, np.linspace(-1.0, 1.0, size))
+            misses = np.asarray(interpolated(on_grid.T, jnp.asarray((tests + 1) * (size - 1) / 2))).T - exact
             # The sharpest datum decides: the others are easy wherever it is resolved.
             error = float(np.nanmax(np.sqrt(np.mean(misses**2, axis=1))))
             if error < CALM:
                 break
-    return num_nodes, error
+    return size, error
 
 
 @dataclass(frozen=True)
