@@ -1,5 +1,7 @@
 """A run as a tree of labelled arrays: nothing is lost on the way, on disk or in ArviZ."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -200,3 +202,30 @@ def test_parameters_keep_the_order_of_the_prior(tmp_path):
     pf.results.save_result(tmp_path / "run.nc", pf.to_datatree(state, history))
     kept = pf.results.load_result(tmp_path / "run.nc")
     assert [*kept["posterior"].data_vars] == [*kept["filtered"].data_vars] == ["slope", "level"]
+
+
+@pytest.mark.parametrize(
+    ("days", "text"),
+    [
+        (["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-06"], "from 2026-01-03.* 2 rows seem to be missing"),
+        (["2026-01-01 00:00", "2026-01-01 00:10", "2026-01-01 00:17", "2026-01-01 00:40"], "Pass the time since"),
+        (["2026-01-01", "2026-01-03", "2026-01-02"], "row 2 .* is not later than the row before .* Sort"),
+    ],
+)
+def test_times_that_are_not_even_are_reported_with_what_to_do(days, text):
+    table = {"y": np.ones(len(days)), "day": days, "dt": np.ones(len(days))}
+    with pytest.warns(UserWarning, match=text):
+        pf.observations_from_table(table, y="y", time="day")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if "Sort" not in text:  # the model may know how much time has passed
+            pf.observations_from_table(table, y="y", time="day", inputs={"dt": "dt"})
+
+
+@pytest.mark.parametrize(
+    "days", [["2026-01-01", "2026-02-01", "2026-03-01"], ["2024-01-01", "2025-01-01", "2026-01-01"]]
+)
+def test_months_and_years_are_even(days):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pf.observations_from_table({"y": np.ones(3), "day": days}, y="y", time="day")

@@ -13,6 +13,7 @@ and become dates; they never enter the numbers.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,11 @@ Columns = Any
 
 DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?\s*$")
 """A date, or a date and a time of day; without a time zone, which numpy does not keep."""
+
+
+FEWEST_TIMES = 3
+UNEVEN = 0.25
+"""Share of the usual gap by which another may differ: months and years have different lengths."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +72,9 @@ def observations_from_table(
     if y is None:
         y = _only_column(columns, {*jax.tree.leaves(inputs), time})
     times = _column(columns, time) if time is not None else _index_of(table)
-    times = times if times is None else _as_dates(times)
+    if times is not None:
+        times = _as_dates(times)
+        _warn_of_gaps(times, inputs is not None)
     pick = lambda names: _numbers(columns, names)
     return Observations(pick(y), None if inputs is None else pick(inputs), times)
 
@@ -119,6 +127,33 @@ def _as_dates(times: np.ndarray) -> np.ndarray:
         return np.array([one.strip() for one in times], "datetime64[ns]")
     except ValueError:
         return times
+
+
+def _warn_of_gaps(times: np.ndarray, has_inputs: bool) -> None:
+    """Warn of rows that are out of order or, if no input tells the model, not evenly spaced."""
+    if len(times) < FEWEST_TIMES or times.dtype.kind not in "Mmiuf":
+        return
+    if times.dtype.kind == "M":
+        times = times.astype("datetime64[s]")
+    gaps = np.diff(times).astype(float)
+    usual = np.median(gaps)
+    is_odd = np.abs(gaps - usual) >= UNEVEN * usual
+    if np.any(gaps <= 0):
+        row = int(np.argmax(gaps <= 0)) + 1
+        text = f"row {row} ({times[row]}) is not later than the row before ({times[row - 1]}). Sort the table by time."
+    elif np.any(is_odd) and not has_inputs:
+        row = int(np.argmax(is_odd)) + 1
+        text = f"times are not evenly spaced, first from {times[row - 1]} to {times[row]}. {_cure_of(gaps / usual)}"
+    else:
+        return
+    warnings.warn(f"{text} The model moves one step for each row, whatever its time.", stacklevel=3)
+
+
+def _cure_of(steps: np.ndarray) -> str:
+    whole = np.round(steps)
+    if np.all((np.abs(steps - whole) < UNEVEN) & (whole >= 1)):
+        return f"{int(np.sum(whole - 1))} rows seem to be missing: insert them with NaN (pandas: table.asfreq(...))."
+    return "Pass the time since the row before as an input, such as inputs={'dt': 'dt'}."
 
 
 def _as_floats(name: str, column: np.ndarray) -> np.ndarray:
