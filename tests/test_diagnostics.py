@@ -93,8 +93,14 @@ def test_a_collapsed_baseline_is_flagged(make):
 
 def test_long_runs_of_few_particles_are_caught(filter):
     diagnosis = look(filter, data(filter, 2000))
-    assert "W02" in found(diagnosis) and "W03" in found(diagnosis)
-    assert "phi" in str(diagnosis)
+    assert "W02" in found(diagnosis) and "of 200 ancestors" in str(diagnosis)
+
+
+def test_islands_that_disagree_are_named_with_the_parameter(short):
+    state, history = short
+    info = replace(history.info, rhat=np.where(np.arange(30)[:, None] < 20, 1.0, 1.3))
+    diagnosis = pf.diagnose(state, replace(history, info=info))
+    assert found(diagnosis) == ["W03"] and "phi 1.30 (limit 1.1), above the limit first at step 21" in str(diagnosis)
 
 
 def test_paths_do_not_matter_while_beliefs_are_mixed(filter):
@@ -106,7 +112,7 @@ def test_paths_do_not_matter_while_beliefs_are_mixed(filter):
 
 
 def test_a_wrong_model_is_caught(filter):
-    assert found(look(filter, 4 * data(filter, 60))) == ["W05"]
+    assert "W05" in found(look(filter, 4 * data(filter, 60)))
 
 
 def test_impossible_data_are_counted(filter):

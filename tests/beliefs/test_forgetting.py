@@ -92,7 +92,7 @@ def test_an_endless_memory_forgets_nothing():
 
 def test_what_cannot_forget_is_refused():
     with pytest.raises(pf.errors.ModelError, match=r"^PointMass cannot forget, .* Use Conjugate\(\)"):
-        pf.sir_filter(AUTOREGRESSION, 10, memory=100)
+        pf.sir_filter(AUTOREGRESSION, 10, memory=100.0)
     with pytest.raises(pf.errors.ModelError, match="longer than one observation"):
         pf.storvik_filter(AUTOREGRESSION, 10, memory=1.0)
 

@@ -140,7 +140,7 @@ def test_forecasts_are_made_by_weight():
     log_weights = jnp.log(jnp.where(is_below, 0.1 / 100, 0.9 / 100))
     x = jnp.where(is_below, -50.0, 50.0)
     forecasts = forecast(jax.random.key(8), model, x, jnp.ones((200, 1)), log_weights, None)
-    assert float(jnp.mean(forecasts < 0)) == pytest.approx(0.1, abs=0.011)  # systematic: at most one off
+    assert float(jnp.mean(forecasts.y < 0)) == pytest.approx(0.1, abs=0.011)  # systematic: at most one off
 
 
 @pytest.mark.parametrize(("number", "text"), [(3, "use 39 particles"), (0, "at least two"), (30, "at least two")])

@@ -87,7 +87,8 @@ class ParticleFilter(Filter):
             )
         _ = self.shapes
         require_densities(self.model, "a filter of particles")
-        require_memory(self.bound_belief, self.memory)
+        if self.memory is not None:
+            object.__setattr__(self, "memory", require_memory(self.bound_belief, self.memory))
         if self.mixing is not None:
             require_kind(self.mixing, Mixing, "mixing", "Pass a part, such as mixing=PairwiseMixing(), or None.")
         # Touch what can fail, so that a wrong model is refused here and not at the first observation.
@@ -197,10 +198,8 @@ def require_model_and_size(model: StateSpaceModel, num_particles: int) -> int:
     return whole_number(num_particles, "num_particles", 2, order, ModelError)
 
 
-def require_memory(belief: BoundBelief, memory: float | None) -> None:
-    """Refuse a memory that is too short, or a belief that cannot forget."""
-    if memory is None:
-        return
+def require_memory(belief: BoundBelief, memory: float) -> float:
+    """Return the memory, or refuse one that is too short, or a belief that cannot forget."""
     if not memory > 1:
         raise ModelError(f"memory must be longer than one observation, got {memory!r}; leave it out to forget nothing.")
     if not isinstance(belief, Discountable):
@@ -208,3 +207,4 @@ def require_memory(belief: BoundBelief, memory: float | None) -> None:
             f"{belief.name} cannot forget, because it does not add up its data. Use Conjugate(), Grid(), "
             "CrossInterpolation() or MomentMatched() instead."
         )
+    return float(memory)
