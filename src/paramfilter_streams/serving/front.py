@@ -13,11 +13,8 @@ from typing import Any
 from paramfilter.extras import extra
 from paramfilter_streams import Posterior, Worker
 from paramfilter_streams.events import NAME
-from paramfilter_streams.serving.metrics import Delays, metrics_of
+from paramfilter_streams.serving.metrics import EXTRA, Metrics
 from paramfilter_streams.serving.page import fleet_page, series_page
-
-EXTRA = "serve"
-"""The extra that brings starlette and uvicorn."""
 
 OPEN = {"/health", "/ready", "/metrics"}
 
@@ -29,12 +26,12 @@ HEADERS = {
 }
 
 
-def make_front(worker: Worker, delays: Delays, token: bytes | None) -> Any:
+def make_front(worker: Worker, metrics: Metrics, token: bytes | None) -> Any:
     """Return an ASGI application.
 
     Args:
         worker: Whose figures are shown; another thread may be running it.
-        delays: Where delays are counted.
+        metrics: The metrics of this worker.
         token: What requests for data must carry; None if they need nothing.
     """
     responses, routing = extra("starlette.responses", EXTRA), extra("starlette.routing", EXTRA)
@@ -48,8 +45,8 @@ def make_front(worker: Worker, delays: Delays, token: bytes | None) -> Any:
             return plain("cannot write to disk\n", 503)
         return plain("ready\n") if worker.is_ready else plain("starting\n", 503)
 
-    def metrics(request: Any) -> Any:
-        return plain(metrics_of(worker, delays), media_type="text/plain; version=0.0.4")
+    def scrape(request: Any) -> Any:
+        return responses.Response(metrics.text(), media_type=metrics.media_type)
 
     def found(request: Any) -> tuple[str, list[Posterior]]:
         name = request.path_params["name"]
@@ -69,9 +66,9 @@ def make_front(worker: Worker, delays: Delays, token: bytes | None) -> Any:
         return page(series_page(worker, name, posteriors)) if posteriors else page("no such series", 404)
 
     def fleet(request: Any) -> Any:
-        return page(fleet_page(worker, delays))
+        return page(fleet_page(worker, metrics))
 
-    routes = {"/health": health, "/ready": ready, "/metrics": metrics, "/": fleet}
+    routes = {"/health": health, "/ready": ready, "/metrics": scrape, "/": fleet}
     routes |= {"/posterior/{name}": posterior, "/series/{name}": series}
     listed = [routing.Route(path, endpoint, methods=["GET"]) for path, endpoint in routes.items()]
     application = extra("starlette.applications", EXTRA).Starlette(routes=listed)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from paramfilter.outcome import Outcome
 from paramfilter_streams import Fate, Posterior, Worker
-from paramfilter_streams.serving.metrics import BUCKETS, Delays
+from paramfilter_streams.serving.metrics import BUCKETS, Metrics
 
 SERIES_SHOWN = 50
 
@@ -41,7 +41,7 @@ p, .note { color: var(--soft) } svg { display: block; width: 100%; height: auto 
 """
 
 
-def fleet_page(worker: Worker, delays: Delays) -> str:
+def fleet_page(worker: Worker, metrics: Metrics) -> str:
     """Return the page of the whole fleet."""
     partitions = worker.partitions
     total = {fate: sum(one.counts[fate] for one in partitions.values()) for fate in Fate}
@@ -51,7 +51,7 @@ def fleet_page(worker: Worker, delays: Delays) -> str:
     tiles += [
         ("waiting", f"{sum(one.waiting for one in partitions.values()):,}"),
         ("filled steps", f"{sum(one.filled for one in partitions.values()):,}"),
-        ("p99 delay", _delay(delays.quantile(0.99))),
+        ("p99 delay", _delay(metrics.delay_quantile(0.99))),
     ]
     cells = "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in tiles)
     rows = [

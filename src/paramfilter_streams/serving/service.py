@@ -14,8 +14,8 @@ from typing import Any
 from paramfilter.extras import extra
 from paramfilter_streams import Worker
 from paramfilter_streams.serving.configuration import Configuration, Http, read_configuration
-from paramfilter_streams.serving.front import EXTRA, make_front
-from paramfilter_streams.serving.metrics import Delays
+from paramfilter_streams.serving.front import make_front
+from paramfilter_streams.serving.metrics import EXTRA, Metrics
 
 LOGGER = logging.getLogger("paramfilter_streams.serving")
 
@@ -32,15 +32,15 @@ def serve(config_path: str | os.PathLike) -> None:
     configuration = read_configuration(config_path)
     token = configuration.http.token()
     worker = configuration.make_worker()
-    delays, stop = Delays(), threading.Event()
+    metrics, stop = Metrics(worker), threading.Event()
     try:
-        with _signals(stop), _front(worker, delays, token, configuration.http):
-            _work(worker, delays, stop, configuration)
+        with _signals(stop), _front(worker, metrics, token, configuration.http):
+            _work(worker, metrics, stop, configuration)
     finally:
         worker.close()
 
 
-def _work(worker: Worker, delays: Delays, stop: threading.Event, configuration: Configuration) -> None:
+def _work(worker: Worker, metrics: Metrics, stop: threading.Event, configuration: Configuration) -> None:
     worker.recover()
     # What is here by now stays. To look through it for garbage would stop the worker for a tenth of a second, often.
     gc.collect()
@@ -48,7 +48,7 @@ def _work(worker: Worker, delays: Delays, stop: threading.Event, configuration: 
     LOGGER.info("ready: %d series from %s", len(worker.residents.names), configuration.store["path"])
     while not stop.is_set():
         worker.work_once()
-        delays.add(worker.delays)
+        metrics.add_delays(worker.delays)
         worker.delays = []
     worker.commit()
     LOGGER.info("stopped: all that was read is durable")
@@ -69,12 +69,12 @@ def _signals(stop: threading.Event) -> Iterator[None]:
 
 
 @contextmanager
-def _front(worker: Worker, delays: Delays, token: bytes | None, http: Http) -> Iterator[None]:
+def _front(worker: Worker, metrics: Metrics, token: bytes | None, http: Http) -> Iterator[None]:
     """Answer requests in a thread of their own."""
     uvicorn = extra("uvicorn", EXTRA)
     settings: dict[str, Any] = {"access_log": False, "log_level": "warning", "server_header": False}
     config = uvicorn.Config(
-        make_front(worker, delays, token),
+        make_front(worker, metrics, token),
         http.host,
         http.port,
         limit_concurrency=CONNECTIONS,
