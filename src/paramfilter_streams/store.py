@@ -36,7 +36,7 @@ from paramfilter_streams.ordering import Fate, Ledger
 EXTRA = "streaming"
 """The extra that brings lmdb and nats-py."""
 
-FORMAT = 1
+FORMAT = 2
 """Number of this layout; a reader refuses numbers it does not know."""
 
 LARGEST_BYTES = 1 << 40

@@ -305,7 +305,9 @@ class Worker:
         if self.sink is None:
             return []
         columns, outputs = self.residents.columns, []
-        for (name, step), fate, values in zip(steps, fates, figures.tolist(), strict=True):
+        # JSON has no NaN and no infinity: what is not finite, such as a missing observation, is null.
+        finite = ([value if math.isfinite(value) else None for value in row] for row in figures.tolist())
+        for (name, step), fate, values in zip(steps, fates, finite, strict=True):
             said = {"series": name, "seq": step.sequence, "fate": fate, **dict(zip(columns, values, strict=True))}
             outputs.append(Output(name, step.sequence, json.dumps(said).encode()))
         return outputs

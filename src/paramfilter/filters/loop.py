@@ -74,16 +74,20 @@ def first_state(filter: ParticleFilter, key: KeyArray, inputs: Inputs) -> Filter
     )
 
 
+def forecasts_of(filter: ParticleFilter, state: FilterState, inputs: Inputs) -> Observation:
+    """Return draws of the next observation, before it is taken in; the leading axis is that of the draws."""
+    key_forecast = jax.random.fold_in(jax.random.fold_in(state.key, state.time), FORECAST)
+    return forecast(key_forecast, filter.model, state.x, state.z, state.log_weights, inputs)
+
+
 def next_state(
     filter: ParticleFilter, state: FilterState, y: Observation, inputs: Inputs
 ) -> tuple[FilterState, StepInfo]:
     """Take in one observation."""
     key_step = jax.random.fold_in(state.key, state.time)
     key_resample, key_theta, key_move = jax.random.split(key_step, 3)
-    key_forecast, key_rank, key_other, key_witness = (
-        jax.random.fold_in(key_step, purpose) for purpose in (FORECAST, RANK, OTHER, WITNESS)
-    )
-    forecasts = forecast(key_forecast, filter.model, state.x, state.z, state.log_weights, inputs)
+    key_rank, key_other, key_witness = (jax.random.fold_in(key_step, purpose) for purpose in (RANK, OTHER, WITNESS))
+    forecasts = forecasts_of(filter, state, inputs)
     given, skipped = y, state.skipped
     if filter.outliers is not None:
         y, skipped = filter.outliers.screen(given, *mean_and_spread(forecasts), state.skipped)
