@@ -212,6 +212,13 @@ class Store:
                 found.append(self._unsealed(key, value))
             return found
 
+    def posterior(self, name: str, sequence: int) -> bytes | None:
+        """Return what stands in the place of one posterior: that one, or one that is `keep` steps older."""
+        key = self._slot(name, sequence)
+        with self._environment.begin(db=self._tables[b"posteriors"]) as transaction:
+            value = transaction.get(key)
+        return None if value is None else self._unsealed(key, value)
+
     def quarantined(self) -> list[Quarantined]:
         """Return the last lines that were put aside."""
         found = []

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 import paramfilter as pf
 from paramfilter_streams import FileLog, Store, Worker
 from paramfilter_streams.serving import Configuration, Http, Metrics, make_front, read_configuration
-from paramfilter_streams.serving.page import _ticks
+from paramfilter_streams.serving.pictures import ticks
 
 SECRET = 0.123456789
 TOKEN = b"0123456789abcdef"
@@ -112,8 +112,8 @@ def test_without_prometheus_client_the_error_names_the_extra(worker, monkeypatch
 
 def test_pages_show_the_fleet_and_load_nothing(client):
     fleet, series = client.get("/"), client.get("/series/oslo")
-    assert "lima-2" in fleet.text and "> 60 s" in fleet.text
-    assert "<polygon" in series.text and series.text.count("<circle") == 1, "one step had no observation"
+    assert "lima-2" in fleet.text and "&gt; 60 s" in fleet.text and "not judged" in fleet.text
+    assert "<polygon" in series.text and series.text.count("<circle") == 2, "one step without observation, in two sizes"
     for page in (fleet, series):
         assert "default-src 'none'" in page.headers["Content-Security-Policy"]
         assert not re.search(r"<script|src=|https?://", page.text)
@@ -127,10 +127,8 @@ def test_nothing_of_an_observation_is_logged_or_told(worker, client, caplog):
 
 
 def test_round_numbers_for_axes():
-    assert _ticks(3.0, 3.0)[0] <= 3.0 <= _ticks(3.0, 3.0)[-1]
-    assert all(
-        3 <= len(_ticks(low, high)) <= 9 for low, high in ((0.0, 1.0), (-3e-7, 4e-7), (1e6, 1.1e6), (1.0, 200.0))
-    )
+    assert ticks(3.0, 3.0)[0] <= 3.0 <= ticks(3.0, 3.0)[-1]
+    assert all(3 <= len(ticks(low, high)) <= 9 for low, high in ((0.0, 1.0), (-3e-7, 4e-7), (1e6, 1.1e6), (1.0, 200.0)))
 
 
 CONFIG = """
