@@ -2,6 +2,7 @@
 
 import html
 import json
+import logging
 import math
 import re
 
@@ -22,14 +23,14 @@ from paramfilter_streams.serving.standing import low_ess_below, standing_of
 
 FILTER = pf.sir_filter(pf.models.linear_gaussian(r=0.5), 16)
 NAMES = [f"sensor-{number}" for number in range(1, PAGE + 3)]
-OUTLIER = "sensor-20"
+OUTLIER, SECRET = "sensor-20", 12.28125
 
 
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     (folder / "log").mkdir()
-    lines = [line(name, step, 0.1 * step) for step in (1, 2, 3) for name in NAMES] + [line(OUTLIER, 4, 12.0)]
+    lines = [line(name, step, 0.1 * step) for step in (1, 2, 3) for name in NAMES] + [line(OUTLIER, 4, SECRET)]
     lines += [line("sensor-3", 4, None)]
     (folder / "log" / "0.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     residents = FleetResidents(FILTER, room=100)
@@ -129,6 +130,16 @@ def test_pages_load_nothing_and_run_nothing(client):
         answer = client.get(path)
         assert not re.search(r"<script|src=|https?://| on[a-z]+=", answer.text)
         assert "form-action 'self'" in answer.headers["Content-Security-Policy"]
+
+
+def test_observations_are_not_logged_and_need_the_token(worker, about, caplog):
+    client = TestClient(make_front(worker, Metrics(worker), b"0123456789abcdef", about))
+    with caplog.at_level(logging.DEBUG):
+        open_texts = [client.get(path).text for path in ("/metrics", "/health", "/ready", f"/series/{OUTLIER}")]
+        shown = client.get(f"/posterior/{OUTLIER}", headers={"Authorization": "Bearer 0123456789abcdef"})
+        worker.work_once()
+    assert shown.json()["posteriors"][0]["figures"]["y:y"] == SECRET
+    assert str(SECRET) not in "".join(open_texts) + caplog.text
 
 
 def posteriors(ess, outcome=0.0, num_steps=60, **more):
