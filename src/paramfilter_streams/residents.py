@@ -85,9 +85,17 @@ class FleetResidents:
         room: How many series there may be; their memory is taken at the start.
         seed: Of all random numbers.
         largest_batch: How many series are stepped in one call at most.
+        forecasts: Whether figures hold one-step forecasts; False, the default, saves about 35 μs a step.
     """
 
-    def __init__(self, filter: ParticleFilter, room: int, seed: int = 0, largest_batch: int = LARGEST_BATCH):
+    def __init__(
+        self,
+        filter: ParticleFilter,
+        room: int,
+        seed: int = 0,
+        largest_batch: int = LARGEST_BATCH,
+        forecasts: bool = False,
+    ):
         self.filter, self.room, self.seed = filter, room, seed
         self.parser = EventParser(_shape(filter.shapes.y, "observation"), _inputs_shape(filter), _largest())
         self.columns = columns_of(filter)
@@ -99,7 +107,7 @@ class FleetResidents:
         self._series: Any = self._layout.empty(-(-room // BLOCK) * BLOCK)
         self.identity = {"filter": filter.fingerprint, "layout": self._layout.text, "seed": str(seed)}
         self._start = jax.jit(functools.partial(_start, filter), donate_argnums=0)
-        self._step = jax.jit(functools.partial(_step, filter), donate_argnums=0)
+        self._step = jax.jit(functools.partial(_step, filter, forecasts), donate_argnums=0)
         self._take = jax.jit(_take)
 
     @property
@@ -247,8 +255,10 @@ def _start(filter: ParticleFilter, series: FilterState, rows: Any, keys: Any, nu
     return jax.lax.fori_loop(0, num_blocks, one_block, series)
 
 
-def _step(filter: ParticleFilter, series: FilterState, rows: Any, ys: Any, inputs: Any, num_blocks: Any) -> Any:
-    describe = functools.partial(figures_of, filter)
+def _step(
+    filter: ParticleFilter, forecasts: bool, series: FilterState, rows: Any, ys: Any, inputs: Any, num_blocks: Any
+) -> Any:
+    describe = functools.partial(figures_of, filter, forecasts)
     return blocks.update_blocks(filter, series, rows, ys, inputs, num_blocks, describe)
 
 

@@ -16,13 +16,13 @@ MODEL = pf.StateSpaceModel(
 )
 
 
-def one_step(filter, y):
+def one_step(filter, y, forecasts=True):
     before = filter.init(jax.random.key(0))
 
     @jax.jit
     def take(before, y):
         after, info = filter.step(before, y)
-        return figures_of(filter, before, y, None, after, info)
+        return figures_of(filter, forecasts, before, y, None, after, info)
 
     return dict(zip(columns_of(filter), np.asarray(take(before, np.float32(y))).tolist(), strict=True))
 
@@ -41,6 +41,11 @@ def test_a_missing_observation_still_has_a_forecast():
     figures = one_step(pf.sir_filter(MODEL, 64), np.nan)
     assert np.isnan(figures["y:y"]) and np.isnan(figures["pit:y"])
     assert figures["forecast_mean:y"] == pytest.approx(45.0, abs=0.6)
+
+
+def test_forecasts_can_be_left_out():
+    figures = one_step(pf.sir_filter(MODEL, 64), 45.5, forecasts=False)
+    assert figures["y:y"] == 45.5 and all(np.isnan(figures[f"{one}:y"]) for one in ("forecast_mean", "pit"))
 
 
 def test_islands_have_an_r_hat_for_each_coordinate():

@@ -33,7 +33,7 @@ def worker(tmp_path_factory):
     lines = [line(name, step, 0.1 * step) for step in (1, 2, 3) for name in NAMES] + [line(OUTLIER, 4, SECRET)]
     lines += [line("sensor-3", 4, None)]
     (folder / "log" / "0.jsonl").write_bytes(b"\n".join(lines) + b"\n")
-    residents = FleetResidents(FILTER, room=100)
+    residents = FleetResidents(FILTER, room=100, forecasts=True)
     worker = Worker(residents, FileLog(folder / "log"), Store(folder / "store", residents.identity))
     worker.run(lambda: False, until_idle=True)
     yield worker

@@ -12,6 +12,7 @@ addresses. No code, path to code or expression can be given, so whoever may writ
     particles = 256
     room = 10000                    # series
     seed = 0
+    forecasts = true                # false saves about 35 μs a step; pages then show no forecasts
 
     [log]
     kind = "jetstream"              # or "kafka", "files", "pipe"
@@ -134,7 +135,7 @@ class Configuration:
         return Worker(residents, log, store, sink, self.rules, self.pace)
 
     def _filter_options(self) -> dict[str, Any]:
-        options = dict(self.filter)
+        options = {"forecasts": True, **self.filter}
         options.pop("algorithm", None)
         algorithm = _named(PRESETS, "algorithm", self.algorithm)
         num_particles = options.pop("particles", 256)

@@ -79,6 +79,9 @@ def _forecasts(posteriors: Sequence[Posterior]) -> Iterator[str]:
         yield "<h2>Observations and one-step forecasts</h2>"
     for name in names:
         seen, mean, sd = (_column(posteriors, f"{part}:{name}") for part in ("y", "forecast_mean", "forecast_sd"))
+        if not np.any(np.isfinite(mean)):
+            yield f'<p class="note">No forecasts of {html.escape(name)} are stored.</p>'
+            continue
         low, high = band_within(mean.tolist(), sd.tolist(), LINE)
         chart = Chart(f"observations of {name} and their forecasts", _times(posteriors), mean, low, high, seen)
         yield _card(name, f"forecast {mean[-1]:.3g} ± {sd[-1]:.3g}, observed {_number(seen[-1])}", chart)
