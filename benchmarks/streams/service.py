@@ -117,7 +117,7 @@ class Service:
         """Tell whether so many events have been taken in."""
         said = self.ask("/metrics") or ""
         return any(
-            one.startswith("paramfilter_events_received_total") and one.endswith(f" {num_events}")
+            one.startswith("paramfilter_events_received_total") and float(one.split()[-1]) == num_events
             for one in said.splitlines()
         )
 

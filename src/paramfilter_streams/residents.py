@@ -27,8 +27,8 @@ from paramfilter.filters import FilterState, ParticleFilter
 from paramfilter.fleet import blocks
 from paramfilter.fleet.blocks import BLOCK
 from paramfilter.fleet.state import keys_for
-from paramfilter.labels import components_of
 from paramfilter_streams.events import EventParser
+from paramfilter_streams.figures import columns_of, figures_of
 
 LARGEST_BATCH = 4096
 """Rows of one call of the compiled step."""
@@ -85,12 +85,20 @@ class FleetResidents:
         room: How many series there may be; their memory is taken at the start.
         seed: Of all random numbers.
         largest_batch: How many series are stepped in one call at most.
+        forecasts: Whether figures hold one-step forecasts; False, the default, saves about 35 μs a step.
     """
 
-    def __init__(self, filter: ParticleFilter, room: int, seed: int = 0, largest_batch: int = LARGEST_BATCH):
+    def __init__(
+        self,
+        filter: ParticleFilter,
+        room: int,
+        seed: int = 0,
+        largest_batch: int = LARGEST_BATCH,
+        forecasts: bool = False,
+    ):
         self.filter, self.room, self.seed = filter, room, seed
         self.parser = EventParser(_shape(filter.shapes.y, "observation"), _inputs_shape(filter), _largest())
-        self.columns = (*(f"{part}:{name}" for part in ("mean", "sd") for name in _components(filter)), *FIGURES)
+        self.columns = columns_of(filter)
         self._key = jax.random.key(seed)
         self._row_of: dict[str, int] = {}
         self._batch = -(-min(room, largest_batch) // BLOCK) * BLOCK
@@ -99,7 +107,7 @@ class FleetResidents:
         self._series: Any = self._layout.empty(-(-room // BLOCK) * BLOCK)
         self.identity = {"filter": filter.fingerprint, "layout": self._layout.text, "seed": str(seed)}
         self._start = jax.jit(functools.partial(_start, filter), donate_argnums=0)
-        self._step = jax.jit(functools.partial(_step, filter), donate_argnums=0)
+        self._step = jax.jit(functools.partial(_step, filter, forecasts), donate_argnums=0)
         self._take = jax.jit(_take)
 
     @property
@@ -181,10 +189,6 @@ class FleetResidents:
         return filled.reshape(self._batch, *shape)
 
 
-FIGURES = ("ess", "log_evidence_increment", "outcome")
-"""What a step says of itself, beside means and standard deviations."""
-
-
 class _Layout:
     """How the arrays of one series' state stand in a row of bytes."""
 
@@ -251,22 +255,15 @@ def _start(filter: ParticleFilter, series: FilterState, rows: Any, keys: Any, nu
     return jax.lax.fori_loop(0, num_blocks, one_block, series)
 
 
-def _step(filter: ParticleFilter, series: FilterState, rows: Any, ys: Any, inputs: Any, num_blocks: Any) -> Any:
-    series, info, moments = blocks.update_blocks(filter, series, rows, ys, inputs, num_blocks)
-    flat = lambda tree: [leaf.reshape(len(rows), -1) for leaf in tree.values()]
-    figures = [getattr(info, name)[:, None].astype(float) for name in FIGURES]
-    return series, jnp.concatenate([*flat(moments.mean), *map(jnp.sqrt, flat(moments.variance)), *figures], axis=1)
+def _step(
+    filter: ParticleFilter, forecasts: bool, series: FilterState, rows: Any, ys: Any, inputs: Any, num_blocks: Any
+) -> Any:
+    describe = functools.partial(figures_of, filter, forecasts)
+    return blocks.update_blocks(filter, series, rows, ys, inputs, num_blocks, describe)
 
 
 def _take(series: FilterState, rows: Any) -> FilterState:
     return jax.tree.map(lambda leaf: leaf.at[rows].get(mode="clip"), series)
-
-
-def _components(filter: ParticleFilter) -> list[str]:
-    """Name each number of theta."""
-    state = jax.eval_shape(filter.init, jax.random.key(0), filter.model.example_inputs)
-    mean = jax.eval_shape(filter.moments, state).mean
-    return [str(one) for name, leaf in mean.items() for one in components_of(name, leaf.shape)]
 
 
 def _shape(tree: Any, what: str) -> tuple[int, ...]:

@@ -36,7 +36,7 @@ from paramfilter_streams.ordering import Fate, Ledger
 EXTRA = "streaming"
 """The extra that brings lmdb and nats-py."""
 
-FORMAT = 1
+FORMAT = 2
 """Number of this layout; a reader refuses numbers it does not know."""
 
 LARGEST_BYTES = 1 << 40
@@ -211,6 +211,13 @@ class Store:
                     break
                 found.append(self._unsealed(key, value))
             return found
+
+    def posterior(self, name: str, sequence: int) -> bytes | None:
+        """Return what stands in the place of one posterior: that one, or one that is `keep` steps older."""
+        key = self._slot(name, sequence)
+        with self._environment.begin(db=self._tables[b"posteriors"]) as transaction:
+            value = transaction.get(key)
+        return None if value is None else self._unsealed(key, value)
 
     def quarantined(self) -> list[Quarantined]:
         """Return the last lines that were put aside."""

@@ -87,7 +87,7 @@ class Posterior(NamedTuple):
     figures: dict[str, float]
 
 
-class Worker:
+class Worker[States: Residents]:
     """Takes the events of a log to durable posteriors.
 
     Args:
@@ -101,7 +101,7 @@ class Worker:
 
     def __init__(
         self,
-        residents: Residents,
+        residents: States,
         log: Log,
         store: Store,
         sink: Sink | None = None,
@@ -205,6 +205,20 @@ class Worker:
         with self.store.reading():
             return sorted(self._read_posterior(content) for content in self.store.posteriors(name))
 
+    def newest(self, names: Iterable[str]) -> dict[str, Posterior]:
+        """Return the last durable posterior of some series; a series without a posterior is left out."""
+        found = {}
+        with self.store.reading():
+            for name in names:
+                ledger = self._ledgers.get(name)
+                content = None if ledger is None else self.store.posterior(name, ledger.sequence)
+                posterior = None if content is None else self._read_posterior(content)
+                if ledger is None or posterior is None or posterior.sequence != ledger.sequence:
+                    posterior = next(reversed(self.latest(name)), None)  # the last steps are not durable yet
+                if posterior is not None:
+                    found[name] = posterior
+        return found
+
     def _begin_commit(self) -> None:
         """Hand over a copy of what has changed."""
         changes, self._changes = self._changes, _Changes()
@@ -305,7 +319,9 @@ class Worker:
         if self.sink is None:
             return []
         columns, outputs = self.residents.columns, []
-        for (name, step), fate, values in zip(steps, fates, figures.tolist(), strict=True):
+        # JSON has no NaN and no infinity: what is not finite, such as a missing observation, is null.
+        finite = ([value if math.isfinite(value) else None for value in row] for row in figures.tolist())
+        for (name, step), fate, values in zip(steps, fates, finite, strict=True):
             said = {"series": name, "seq": step.sequence, "fate": fate, **dict(zip(columns, values, strict=True))}
             outputs.append(Output(name, step.sequence, json.dumps(said).encode()))
         return outputs

@@ -42,7 +42,9 @@ def test_they_are_what_a_fleet_would_be(stepped):
         ours, theirs = RESIDENTS.one(name), fleet.one(state, name)
         np.testing.assert_array_equal(ours.x, theirs.x)
         np.testing.assert_array_equal(ours.log_weights, theirs.log_weights)
-    assert RESIDENTS.columns == ("mean:phi", "sd:phi", "ess", "log_evidence_increment", "outcome")
+    assert RESIDENTS.columns[:5] == ("mean:phi", "sd:phi", "ess", "log_evidence_increment", "outcome")
+    assert RESIDENTS.columns[-4:] == ("y:y", "forecast_mean:y", "forecast_sd:y", "pit:y")
+    np.testing.assert_array_equal(stepped[:, -4], YS[-1].astype(np.float32))
     assert stepped[3, 0] == pytest.approx(float(posterior.mean()["phi"]), rel=1e-4)
     np.testing.assert_allclose(stepped[:, 2], info.ess, rtol=1e-5)
 

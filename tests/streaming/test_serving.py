@@ -3,15 +3,17 @@
 import json
 import logging
 import re
+import sys
 
 import pytest
 from benchmarks.streams.toy import HashResidents, line
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 import paramfilter as pf
 from paramfilter_streams import FileLog, Store, Worker
-from paramfilter_streams.serving import Configuration, Delays, Http, make_front, metrics_of, read_configuration
-from paramfilter_streams.serving.page import _ticks
+from paramfilter_streams.serving import Configuration, Http, Metrics, make_front, read_configuration
+from paramfilter_streams.serving.pictures import ticks
 
 SECRET = 0.123456789
 TOKEN = b"0123456789abcdef"
@@ -31,15 +33,15 @@ def worker(tmp_path_factory):
 
 
 @pytest.fixture
-def delays():
-    delays = Delays()
-    delays.add([0.004, 0.2, 0.2, 99.0])
-    return delays
+def metrics(worker):
+    metrics = Metrics(worker)
+    metrics.add_delays([0.004, 0.2, 0.2, 99.0])
+    return metrics
 
 
 @pytest.fixture
-def client(worker, delays):
-    return TestClient(make_front(worker, delays, token=None))
+def client(worker, metrics):
+    return TestClient(make_front(worker, metrics, token=None))
 
 
 def test_a_posterior_by_name(client):
@@ -63,9 +65,9 @@ def test_only_reading_is_allowed(client):
         assert client.post(path, content=b"x").status_code == 405
 
 
-def test_health_and_readiness(worker, delays):
-    assert TestClient(make_front(worker, delays, None)).get("/health").status_code == 200
-    client = TestClient(make_front(worker, delays, None))
+def test_health_and_readiness(worker, metrics):
+    assert TestClient(make_front(worker, metrics, None)).get("/health").status_code == 200
+    client = TestClient(make_front(worker, metrics, None))
     assert client.get("/ready").status_code == 200
     worker._committer.has_no_room = "there is no room"
     assert client.get("/ready").status_code == 503 and "cannot write" in client.get("/").text
@@ -74,8 +76,8 @@ def test_health_and_readiness(worker, delays):
     worker.is_ready = True
 
 
-def test_a_token_opens_what_holds_data(worker, delays):
-    client = TestClient(make_front(worker, delays, TOKEN))
+def test_a_token_opens_what_holds_data(worker, metrics):
+    client = TestClient(make_front(worker, metrics, TOKEN))
     for path in ("/posterior/oslo", "/series/oslo", "/", "/anything"):
         assert client.get(path).status_code == 401
         for wrong in ("Bearer", "Bearer ", "Bearer 0123456789abcdeg", "Basic 0123456789abcdef", "0123456789abcdef"):
@@ -85,18 +87,33 @@ def test_a_token_opens_what_holds_data(worker, delays):
         assert client.get(path).status_code == 200 and "oslo" not in client.get(path).text
 
 
-def test_metrics_are_what_prometheus_reads(worker, delays):
-    text = metrics_of(worker, delays)
-    sample = re.compile(r'[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? -?[0-9.e+]+')
-    assert all(one.startswith("#") or sample.fullmatch(one) for one in text.splitlines())
-    assert 'paramfilter_events_total{partition=".",fate="quarantined"} 1' in text
-    assert 'paramfilter_delay_seconds_bucket{le="0.25"} 3' in text and "paramfilter_delay_seconds_count 4" in text
+def test_prometheus_reads_the_metrics(client):
+    answer = client.get("/metrics")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=")
+    families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+    values = {(one.name, *sorted(one.labels.values())): one.value for f in families.values() for one in f.samples}
+    assert values["paramfilter_events_total", ".", "quarantined"] == 1
+    assert values["paramfilter_events_total", ".", "applied"] == 3
+    assert values["paramfilter_events_received_total", "."] == 5 and values["paramfilter_steps_filled_total", "."] == 1
+    assert values["paramfilter_ready",] == 1 and values["paramfilter_series",] == 2
+    assert values["paramfilter_delay_seconds_bucket", "0.25"] == 3 and values["paramfilter_delay_seconds_count",] == 4
+    assert families["paramfilter_events"].type == "counter" and families["paramfilter_offset"].type == "gauge"
+
+
+def test_each_front_has_a_registry_of_its_own(worker, metrics):
+    assert Metrics(worker).delay_quantile(0.5) is None and metrics.delay_quantile(0.5) == 0.25
+
+
+def test_without_prometheus_client_the_error_names_the_extra(worker, monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(pf.errors.MissingExtraError, match=r'pip install "paramfilter\[serve\]"'):
+        Metrics(worker)
 
 
 def test_pages_show_the_fleet_and_load_nothing(client):
     fleet, series = client.get("/"), client.get("/series/oslo")
-    assert "lima-2" in fleet.text and "> 60 s" in fleet.text
-    assert "<polygon" in series.text and series.text.count("<circle") == 1, "one step had no observation"
+    assert "lima-2" in fleet.text and "&gt; 60 s" in fleet.text and "not judged" in fleet.text
+    assert "<polygon" in series.text and series.text.count("<circle") == 2, "one step without observation, in two sizes"
     for page in (fleet, series):
         assert "default-src 'none'" in page.headers["Content-Security-Policy"]
         assert not re.search(r"<script|src=|https?://", page.text)
@@ -110,10 +127,8 @@ def test_nothing_of_an_observation_is_logged_or_told(worker, client, caplog):
 
 
 def test_round_numbers_for_axes():
-    assert _ticks(3.0, 3.0)[0] <= 3.0 <= _ticks(3.0, 3.0)[-1]
-    assert all(
-        3 <= len(_ticks(low, high)) <= 9 for low, high in ((0.0, 1.0), (-3e-7, 4e-7), (1e6, 1.1e6), (1.0, 200.0))
-    )
+    assert ticks(3.0, 3.0)[0] <= 3.0 <= ticks(3.0, 3.0)[-1]
+    assert all(3 <= len(ticks(low, high)) <= 9 for low, high in ((0.0, 1.0), (-3e-7, 4e-7), (1e6, 1.1e6), (1.0, 200.0)))
 
 
 CONFIG = """

@@ -216,14 +216,19 @@ def bench(
 
 
 @app.command()
-def serve(configuration: Annotated[Path, typer.Argument(help="A TOML file; see the page on streaming.")]) -> None:
-    """Run a fleet from a log of events to posteriors, with health and metrics over HTTP, until told to stop."""
+def serve(
+    configuration: Annotated[Path, typer.Argument(help="TOML file; the page “A running fleet” has an example.")],
+) -> None:
+    """Read events from a log, update one filter for each series, and serve posteriors over HTTP, until SIGTERM."""
     import logging
     from importlib.metadata import entry_points
 
     # The service stands on the library, and not the other way round: it is found by its name.
     (service,) = entry_points(group="paramfilter.services", name="serve")
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    # INFO for paramfilter alone: JAX reports at INFO that it found no TPU.
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
+    for name in ("paramfilter", "paramfilter_streams"):
+        logging.getLogger(name).setLevel(logging.INFO)
     service.load()(configuration)
 
 

@@ -97,6 +97,15 @@ class Filter(ABC):
         """Return mean and variance of each parameter; inside a trace."""
 
     @abstractmethod
+    def forecast_moments(
+        self, state: Any, y: Observation, inputs: Inputs
+    ) -> tuple[Float[Array, " obs"], Float[Array, " obs"]]:
+        """Return mean and sd of each component of the next observation, of which `y` has the form; inside a trace.
+
+        A step makes the same forecast before it takes `y` in, so XLA computes both once.
+        """
+
+    @abstractmethod
     def draw_joint(
         self, state: Any, key_choose: KeyArray, keys_draw: Key[Array, " draw"]
     ) -> tuple[PyTree, Float[Array, "draw param"]]:

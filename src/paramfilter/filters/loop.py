@@ -22,7 +22,7 @@ import jax.numpy as jnp
 
 from paramfilter.beliefs.base import Observing, init_shared, rms_error
 from paramfilter.filters.guard import flags_of, guarded, keep_where, rolled_back, usable
-from paramfilter.filters.health import Lineage, forecast, health_figures
+from paramfilter.filters.health import Forecasts, Lineage, forecast, health_figures
 from paramfilter.filters.outliers import screened
 from paramfilter.filters.proposing import StepKeys, discounted, parents_of, particles_of, propose
 from paramfilter.filters.state import FilterState, StepInfo
@@ -67,6 +67,12 @@ def first_state(filter: ParticleFilter, key: KeyArray, inputs: Inputs) -> Filter
     )
 
 
+def forecasts_of(filter: ParticleFilter, state: FilterState, inputs: Inputs) -> Forecasts:
+    """Return draws of the next observation, before it is taken in."""
+    key = StepKeys.at(state).health
+    return forecast(key, filter.model, state.x, state.z, state.log_weights, inputs)
+
+
 def next_state(
     filter: ParticleFilter, state: FilterState, y: Observation, inputs: Inputs
 ) -> tuple[FilterState, StepInfo]:
@@ -74,7 +80,7 @@ def next_state(
     keys = StepKeys.at(state)
     given, forecasts, skipped = y, None, state.skipped
     if filter.health or filter.outliers is not None:
-        forecasts = forecast(keys.health, filter.model, state.x, state.z, state.log_weights, inputs)
+        forecasts = forecasts_of(filter, state, inputs)
         y, skipped = screened(filter.outliers, given, forecasts.y, state.skipped)
 
     parents = discounted(filter, parents_of(filter, keys, state, y, inputs))

@@ -7,17 +7,19 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from paramfilter.arguments import require_key, require_kind, whole_number
 from paramfilter.beliefs import Belief, BoundBelief, Moments
 from paramfilter.beliefs.base import Discountable
+from paramfilter.distributions import ravel
 from paramfilter.errors import ModelError
 from paramfilter.filters.advance import History, advance, summarise, window_of
 from paramfilter.filters.base import Filter
 from paramfilter.filters.fingerprint import fingerprint
-from paramfilter.filters.loop import first_state, next_state
+from paramfilter.filters.loop import first_state, forecasts_of, next_state
 from paramfilter.filters.mixing import Mixing, NoMixing, mixing_for
 from paramfilter.filters.outliers import OutlierGate, require_outliers
 from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments
@@ -179,6 +181,13 @@ class ParticleFilter(Filter):
     def moments(self, state: FilterState) -> Moments:
         """Return mean and variance of each parameter; inside a trace."""
         return mixture_moments(self, state)
+
+    def forecast_moments(
+        self, state: FilterState, y: Observation, inputs: Inputs
+    ) -> tuple[Float[Array, " obs"], Float[Array, " obs"]]:
+        """Return mean and sd of each component of the next observation, over the step's own forecasts."""
+        draws = jax.vmap(ravel)(forecasts_of(self, state, inputs).y).astype(jnp.result_type(float))
+        return jnp.mean(draws, axis=0), jnp.std(draws, axis=0)
 
     def draw_joint(
         self, state: FilterState, key_choose: KeyArray, keys_draw: Key[Array, " draw"]

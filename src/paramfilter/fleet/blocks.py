@@ -70,32 +70,44 @@ def update_blocks(
     ys: Observation,
     inputs: Inputs,
     num_blocks: Int[Array, ""],
-) -> tuple[Any, StepInfo, Moments]:
-    """Do as `update` does with the first blocks of the rows, and say what their posteriors are.
+    describe: Callable[..., Any],
+) -> tuple[Any, Any]:
+    """Do as `update` does with the first blocks of the rows, and describe each step.
 
     One compiled function for any number of rows up to the length of `rows`, at a cost that goes with the number of
     blocks.
+
+    Args:
+        filter: The filter of each row.
+        series: The states of all rows.
+        rows: The rows to step; those beyond the last row are dropped.
+        ys: One observation for each of `rows`.
+        inputs: The inputs of each of `rows`, or None.
+        num_blocks: How many blocks of `rows` to step.
+        describe: Called as `describe(before, y, inputs, after, info)` for each row.
+
+    Returns:
+        The new states of all rows, and what `describe` returned for each of `rows`.
     """
 
     def take_in(state, y, inputs):
         new, info = filter.step(state, y, inputs)
-        return new, (info, filter.moments(new))
+        return new, describe(state, y, inputs, new, info)
 
     def one_block(number, carry):
-        series, said = carry
+        series, described = carry
         cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, number * BLOCK, BLOCK)
         places = cut(rows)
         some = jax.tree.map(lambda leaf: leaf.at[places].get(mode="clip"), series)
         new, out = jax.vmap(take_in)(some, *jax.tree.map(cut, (ys, inputs)))
         series = jax.tree.map(lambda leaf, part: leaf.at[places].set(part, mode="drop"), series, new)
         paste = lambda leaf, part: jax.lax.dynamic_update_slice_in_dim(leaf, part, number * BLOCK, axis=0)
-        return series, jax.tree.map(paste, said, out)
+        return series, jax.tree.map(paste, described, out)
 
     some = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((len(rows), *leaf.shape[1:]), leaf.dtype), series)
     shapes = jax.eval_shape(jax.vmap(take_in), some, ys, inputs)[1]
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    series, (info, moments) = jax.lax.fori_loop(0, num_blocks, one_block, (series, nothing))
-    return series, info, moments
+    return jax.lax.fori_loop(0, num_blocks, one_block, (series, nothing))
 
 
 def moments(filter: Filter, series: Any) -> Moments:

@@ -21,7 +21,7 @@ from paramfilter.filters.fingerprint import model_fingerprint
 from paramfilter.filters.outliers import OutlierGate, require_outliers
 from paramfilter.filters.state import StepInfo
 from paramfilter.model import as_inputs
-from paramfilter.nodes.advance import advance, empty_records, summarise, theta_moments
+from paramfilter.nodes.advance import advance, empty_records, forecast_by_nodes, summarise, theta_moments
 from paramfilter.nodes.inner.base import InnerFilter
 from paramfilter.nodes.lattice import lattice
 from paramfilter.nodes.loop import is_due
@@ -224,6 +224,13 @@ class NodeFilter(Filter):
     def moments(self, state: NodeState) -> Moments:
         """Return mean and variance of each parameter over the weighted nodes; inside a trace."""
         return theta_moments(state)
+
+    def forecast_moments(
+        self, state: NodeState, y: Observation, inputs: Inputs
+    ) -> tuple[Float[Array, " obs"], Float[Array, " obs"]]:
+        """Return mean and sd of each component of the next observation; NaN where a distribution has none."""
+        forecast = forecast_by_nodes(self, state, y, inputs)
+        return forecast.mean, jnp.sqrt(forecast.variance)
 
     def draw_joint(
         self, state: NodeState, key_choose: KeyArray, keys_draw: Key[Array, " draw"]

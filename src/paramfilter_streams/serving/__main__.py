@@ -6,5 +6,8 @@ import sys
 from paramfilter_streams.serving.service import serve
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    # INFO for paramfilter alone: JAX reports at INFO that it found no TPU.
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
+    for name in ("paramfilter", "paramfilter_streams"):
+        logging.getLogger(name).setLevel(logging.INFO)
     serve(sys.argv[1])

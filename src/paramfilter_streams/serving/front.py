@@ -1,4 +1,4 @@
-"""The HTTP front of a worker: health, readiness, metrics, posteriors by name, and a page. It reads and never writes.
+"""The HTTP front of a worker: health, readiness, metrics, posteriors by name, and pages. It reads and never writes.
 
 With a token, every request for data must carry it (`Authorization: Bearer ...`); `/health`, `/ready` and `/metrics` say
 nothing of the data and need none. A request has no body, a name is checked before it is looked up, and nothing of a
@@ -13,32 +13,36 @@ from typing import Any
 from paramfilter.extras import extra
 from paramfilter_streams import Posterior, Worker
 from paramfilter_streams.events import NAME
-from paramfilter_streams.serving.metrics import Delays, metrics_of
-from paramfilter_streams.serving.page import fleet_page, series_page
-
-EXTRA = "serve"
-"""The extra that brings starlette and uvicorn."""
+from paramfilter_streams.serving.about import About
+from paramfilter_streams.serving.fleet_page import fleet_page
+from paramfilter_streams.serving.listing import Lister, read_query
+from paramfilter_streams.serving.metrics import EXTRA, Metrics
+from paramfilter_streams.serving.series_page import series_page
 
 OPEN = {"/health", "/ready", "/metrics"}
 
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
 
 
-def make_front(worker: Worker, delays: Delays, token: bytes | None) -> Any:
+def make_front(worker: Worker, metrics: Metrics, token: bytes | None, about: About | None = None) -> Any:
     """Return an ASGI application.
 
     Args:
-        worker: Whose figures are shown; another thread may be running it.
-        delays: Where delays are counted.
-        token: What requests for data must carry; None if they need nothing.
+        worker: The worker to show; it may run in another thread.
+        metrics: The metrics of this worker.
+        token: The token that requests for data must carry; None lets every request in.
+        about: What the pages say about the filter; None leaves it out, and series are not judged.
     """
     responses, routing = extra("starlette.responses", EXTRA), extra("starlette.routing", EXTRA)
     plain, page, data = responses.PlainTextResponse, responses.HTMLResponse, responses.JSONResponse
+    lister = Lister(worker)
 
     def health(request: Any) -> Any:
         return plain("alive\n")
@@ -48,8 +52,8 @@ def make_front(worker: Worker, delays: Delays, token: bytes | None) -> Any:
             return plain("cannot write to disk\n", 503)
         return plain("ready\n") if worker.is_ready else plain("starting\n", 503)
 
-    def metrics(request: Any) -> Any:
-        return plain(metrics_of(worker, delays), media_type="text/plain; version=0.0.4")
+    def scrape(request: Any) -> Any:
+        return responses.Response(metrics.text(), media_type=metrics.media_type)
 
     def found(request: Any) -> tuple[str, list[Posterior]]:
         name = request.path_params["name"]
@@ -66,12 +70,14 @@ def make_front(worker: Worker, delays: Delays, token: bytes | None) -> Any:
 
     def series(request: Any) -> Any:
         name, posteriors = found(request)
-        return page(series_page(worker, name, posteriors)) if posteriors else page("no such series", 404)
+        if not posteriors:
+            return page("There is no such series.", 404)
+        return page(series_page(worker, about, name, posteriors, read_query(request.query_params)))
 
     def fleet(request: Any) -> Any:
-        return page(fleet_page(worker, delays))
+        return page(fleet_page(worker, metrics, lister, about, read_query(request.query_params)))
 
-    routes = {"/health": health, "/ready": ready, "/metrics": metrics, "/": fleet}
+    routes = {"/health": health, "/ready": ready, "/metrics": scrape, "/": fleet}
     routes |= {"/posterior/{name}": posterior, "/series/{name}": series}
     listed = [routing.Route(path, endpoint, methods=["GET"]) for path, endpoint in routes.items()]
     application = extra("starlette.applications", EXTRA).Starlette(routes=listed)
@@ -79,7 +85,7 @@ def make_front(worker: Worker, delays: Delays, token: bytes | None) -> Any:
 
 
 class _Guard:
-    """Lets requests for data in that carry the token, and puts the headers on every answer."""
+    """Refuses requests for data without the token, and adds the headers to every answer."""
 
     def __init__(self, application: Any, token: bytes | None, responses: Any):
         self.application, self.token, self.responses = application, token, responses
@@ -93,7 +99,9 @@ class _Guard:
         if scope["type"] != "http":
             return await self.application(scope, receive, send)
         if scope["path"] not in OPEN and not self._may(dict(scope["headers"])):
-            refusal = self.responses.PlainTextResponse("a token is needed\n", 401, {"WWW-Authenticate": "Bearer"})
+            refusal = self.responses.PlainTextResponse(
+                "this request needs a token\n", 401, {"WWW-Authenticate": "Bearer"}
+            )
             return await refusal(scope, receive, send_with_headers)
         return await self.application(scope, receive, send_with_headers)
 

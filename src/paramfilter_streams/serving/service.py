@@ -1,4 +1,4 @@
-"""Run a worker and its front from a configuration file, until told to stop."""
+"""Run a worker and its HTTP front from a configuration file, until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -13,50 +13,60 @@ from typing import Any
 
 from paramfilter.extras import extra
 from paramfilter_streams import Worker
+from paramfilter_streams.serving.about import about_filter
 from paramfilter_streams.serving.configuration import Configuration, Http, read_configuration
-from paramfilter_streams.serving.front import EXTRA, make_front
-from paramfilter_streams.serving.metrics import Delays
+from paramfilter_streams.serving.front import make_front
+from paramfilter_streams.serving.metrics import EXTRA, Metrics
 
 LOGGER = logging.getLogger("paramfilter_streams.serving")
 
 CONNECTIONS = 64
-"""Requests at a time; more are answered with 503."""
+"""Requests that are served at the same time; the service answers further ones with 503."""
 
 
 def serve(config_path: str | os.PathLike) -> None:
-    """Read a configuration, recover, compile, and work until SIGTERM or SIGINT; then drain and return.
+    """Read a configuration, recover the stored states, compile, and process events until SIGTERM or SIGINT.
 
-    The front answers from the first moment, and says `ready` once everything is compiled. A worker that fails raises
-    here, so that the process ends and is started again by whoever watches it.
+    The front answers from the start; `/ready` returns 200 once the filter is compiled. An error of the worker is raised
+    here, so that the process ends and a supervisor can start it again.
+
+    Args:
+        config_path: The TOML file; `paramfilter_streams.serving.configuration` lists its sections.
     """
     configuration = read_configuration(config_path)
     token = configuration.http.token()
     worker = configuration.make_worker()
-    delays, stop = Delays(), threading.Event()
+    metrics, stop = Metrics(worker), threading.Event()
     try:
-        with _signals(stop), _front(worker, delays, token, configuration.http):
-            _work(worker, delays, stop, configuration)
+        about = about_filter(worker.residents.filter, configuration.algorithm)
+        front = make_front(worker, metrics, token, about)
+        LOGGER.info(
+            "starting %s with %s, N = %d, on http://%s:%d/",
+            *(about.model, about.algorithm, about.size, configuration.http.host, configuration.http.port),
+        )
+        with _signals(stop), _listening(front, configuration.http):
+            _work(worker, metrics, stop, configuration)
     finally:
         worker.close()
 
 
-def _work(worker: Worker, delays: Delays, stop: threading.Event, configuration: Configuration) -> None:
+def _work(worker: Worker, metrics: Metrics, stop: threading.Event, configuration: Configuration) -> None:
     worker.recover()
-    # What is here by now stays. To look through it for garbage would stop the worker for a tenth of a second, often.
+    # All objects so far live as long as the process. Without the freeze each collection scans them for 0.1 s.
     gc.collect()
     gc.freeze()
-    LOGGER.info("ready: %d series from %s", len(worker.residents.names), configuration.store["path"])
+    LOGGER.info("ready; recovered %d series from %s", len(worker.residents.names), configuration.store["path"])
     while not stop.is_set():
         worker.work_once()
-        delays.add(worker.delays)
+        metrics.add_delays(worker.delays)
         worker.delays = []
     worker.commit()
-    LOGGER.info("stopped: all that was read is durable")
+    LOGGER.info("stopped; every event that was read is stored")
 
 
 @contextmanager
 def _signals(stop: threading.Event) -> Iterator[None]:
-    """Let SIGTERM and SIGINT ask for a stop."""
+    """Set `stop` on SIGTERM and SIGINT."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -69,12 +79,12 @@ def _signals(stop: threading.Event) -> Iterator[None]:
 
 
 @contextmanager
-def _front(worker: Worker, delays: Delays, token: bytes | None, http: Http) -> Iterator[None]:
-    """Answer requests in a thread of their own."""
+def _listening(front: Any, http: Http) -> Iterator[None]:
+    """Serve requests in a separate thread."""
     uvicorn = extra("uvicorn", EXTRA)
     settings: dict[str, Any] = {"access_log": False, "log_level": "warning", "server_header": False}
     config = uvicorn.Config(
-        make_front(worker, delays, token),
+        front,
         http.host,
         http.port,
         limit_concurrency=CONNECTIONS,

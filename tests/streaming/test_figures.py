@@ -1,0 +1,54 @@
+"""The figures of a step stand under their names, and forecasts are those that the step itself made."""
+
+import jax
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import paramfilter as pf
+from paramfilter_streams.figures import columns_of, figures_of
+
+MODEL = pf.StateSpaceModel(
+    prior={"level": dist.Normal(50.0, 1.0), "drift": dist.Normal(-5.0, 0.1)},
+    initial=lambda theta, inputs: dist.Normal(theta["level"], 0.1),
+    transition=lambda theta, x, inputs: dist.Normal(x + theta["drift"], 0.1),
+    observation=lambda theta, x, inputs: dist.Normal(x, 0.5),
+)
+
+
+def one_step(filter, y, forecasts=True):
+    before = filter.init(jax.random.key(0))
+
+    @jax.jit
+    def take(before, y):
+        after, info = filter.step(before, y)
+        return figures_of(filter, forecasts, before, y, None, after, info)
+
+    return dict(zip(columns_of(filter), np.asarray(take(before, np.float32(y))).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("make", [pf.sir_filter, pytest.param(pf.node_filter, marks=pytest.mark.slow)])
+def test_each_figure_stands_under_its_name(make):
+    figures = one_step(make(MODEL, 64), 45.5)
+    assert figures["mean:level"] == pytest.approx(50.0, abs=2.0) and figures["mean:drift"] == pytest.approx(-5, abs=0.3)
+    assert figures["y:y"] == 45.5 and 0 < figures["pit:y"] < 1 and figures["outcome"] == 0
+    assert figures["forecast_mean:y"] == pytest.approx(45.0, abs=0.6), "four standard errors of 64 particles"
+    assert 0.6 < figures["forecast_sd:y"] < 1.8, "1.13 in truth"
+    assert 1 < figures["ess"] <= 64
+
+
+def test_a_missing_observation_still_has_a_forecast():
+    figures = one_step(pf.sir_filter(MODEL, 64), np.nan)
+    assert np.isnan(figures["y:y"]) and np.isnan(figures["pit:y"])
+    assert figures["forecast_mean:y"] == pytest.approx(45.0, abs=0.6)
+
+
+def test_forecasts_can_be_left_out():
+    figures = one_step(pf.sir_filter(MODEL, 64), 45.5, forecasts=False)
+    assert figures["y:y"] == 45.5 and all(np.isnan(figures[f"{one}:y"]) for one in ("forecast_mean", "pit"))
+
+
+def test_islands_have_an_r_hat_for_each_coordinate():
+    figures = one_step(pf.sir_filter(MODEL, 64, num_islands=4), 45.5)
+    assert figures["rhat:level"] >= 1 and figures["rhat:drift"] >= 1
+    assert not any(name.startswith("rhat") for name in columns_of(pf.sir_filter(MODEL, 64)))
