@@ -7,9 +7,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from paramfilter.model import StateSpaceModel
+from paramfilter.numerics.quantiles import LEVELS
 from paramfilter.numerics.weights import choose_by_weight
 from paramfilter.types import Inputs, KeyArray, Observation
 
@@ -69,6 +71,19 @@ def forecast(
         return model.sample_next(one_key, model.parameters.constrain(one_z), one_x, inputs)
 
     return jax.vmap(one)(jax.random.split(key_futures, NUM_FORECASTS), x, z)
+
+
+def forecast_quantiles(forecasts: Observation) -> Observation:
+    """Return the quantiles of forecasts at `LEVELS`, on a leading axis, for each component of y."""
+    places = np.array(LEVELS) * (NUM_FORECASTS - 1)
+    below, share = places.astype(int), places % 1
+
+    def quantiles(foretold: Any):
+        ordered = jnp.sort(foretold.astype(jnp.result_type(float)), axis=0)
+        part = jnp.asarray(share, ordered.dtype).reshape(-1, *(1,) * (ordered.ndim - 1))
+        return (1 - part) * ordered[below] + part * ordered[below + 1]
+
+    return jax.tree.map(quantiles, forecasts)
 
 
 def predictive_rank(key: KeyArray, forecasts: Observation, y: Observation) -> Observation:

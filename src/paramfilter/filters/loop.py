@@ -23,7 +23,7 @@ import jax.numpy as jnp
 
 from paramfilter.filters.absorbing import absorb
 from paramfilter.filters.guard import flags_of, guarded, keep_where, rolled_back, usable
-from paramfilter.filters.health import Lineage, forecast, predictive_rank
+from paramfilter.filters.health import Lineage, forecast, forecast_quantiles, predictive_rank
 from paramfilter.filters.islands import disagreement, island_moments
 from paramfilter.filters.outliers import mean_and_spread
 from paramfilter.filters.posterior import approximation_error
@@ -126,6 +126,7 @@ def next_state(
         approximation_error=jnp.where(verdict.is_accepted, error, 0.0),
         rhat=disagreement(island_moments(filter.num_islands, kept.z, kept.log_weights)),
         num_ancestors=kept.lineage.num_ancestors(),
+        forecast=forecast_quantiles(forecasts),
         pit=predictive_rank(key_rank, forecasts, given),
     )
     return new_state, info

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from paramfilter.arguments import require_key, require_kind, whole_number
 from paramfilter.beliefs import Belief, BoundBelief, Moments
 from paramfilter.errors import ModelError
-from paramfilter.filters.advance import History, advance, summarise, window_of
+from paramfilter.filters.advance import History, advance, state_mean_and_variance, summarise, window_of
 from paramfilter.filters.base import Filter
 from paramfilter.filters.fingerprint import fingerprint
 from paramfilter.filters.loop import first_state, next_state
@@ -163,6 +163,10 @@ class ParticleFilter(Filter):
     def moments(self, state: FilterState) -> Moments:
         """Return mean and variance of each parameter; inside a trace."""
         return mixture_moments(self, state)
+
+    def state_moments(self, state: FilterState) -> tuple[PyTree, PyTree]:
+        """Return mean and variance of x_t over the weighted particles; inside a trace."""
+        return state_mean_and_variance(self, state)
 
     def draw_joint(
         self, state: FilterState, key_choose: KeyArray, keys_draw: Key[Array, " draw"]

@@ -21,7 +21,7 @@ from paramfilter.filters.fingerprint import model_fingerprint
 from paramfilter.filters.outliers import SkipOutliers, require_outliers
 from paramfilter.filters.state import StepInfo
 from paramfilter.model import as_inputs
-from paramfilter.nodes.advance import advance, empty_records, summarise, theta_moments
+from paramfilter.nodes.advance import advance, empty_records, state_mean_and_variance, summarise, theta_moments
 from paramfilter.nodes.inner.base import InnerFilter
 from paramfilter.nodes.lattice import lattice
 from paramfilter.nodes.loop import is_due
@@ -224,6 +224,10 @@ class NodeFilter(Filter):
     def moments(self, state: NodeState) -> Moments:
         """Return mean and variance of each parameter over the weighted nodes; inside a trace."""
         return theta_moments(state)
+
+    def state_moments(self, state: NodeState) -> tuple[PyTree, PyTree]:
+        """Return mean and variance of x_t over the weighted nodes; inside a trace."""
+        return state_mean_and_variance(self, state)
 
     def draw_joint(
         self, state: NodeState, key_choose: KeyArray, keys_draw: Key[Array, " draw"]
