@@ -69,7 +69,7 @@ def animation(
         for axis, one in zip(axes, parts, strict=True):
             curves |= _prepared(axis, trees, one, true_value(asked, one))
         legend_below(figure, *axes)
-        note(figure, " " + remark)
+        note(figure, remark)
         set_title(figure, heading_of(trees) if title is None else title)
         clock = axes[0].text(0.0, 1.04, "", transform=axes[0].transAxes, color=QUIET, fontsize=9)
     first = next(iter(trees.values()))

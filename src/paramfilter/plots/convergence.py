@@ -24,6 +24,7 @@ from paramfilter.results.tables import values_of
 
 BAND = 2.0
 """In posterior sds: where about 95 % of the errors of a calibrated posterior lie."""
+END = {"ha": "right", "va": "center", "bbox": {"color": "white", "pad": 0.5, "alpha": 0.8}}
 FARTHEST = 12.0
 """Of an axis, in sds: beyond it, lines run out of the panel, and their last value is written there."""
 
@@ -89,4 +90,4 @@ def _say_where_it_ends(axis: Any) -> None:
         end = line.get_ydata()[-1]
         said = f"ends at {end:+.0f} sds" if abs(end) < 1e4 else "sd has fallen to 0"
         height = 0.95 - 0.13 * place if end > 0 else 0.05 + 0.13 * place
-        axis.text(0.99, height, said, color=line.get_color(), ha="right", va="center", transform=axis.transAxes, size=8)
+        axis.text(0.99, height, said, color=line.get_color(), size=8, transform=axis.transAxes, **END)

@@ -57,7 +57,7 @@ def dashboard(trees: dict[str, Any], asked: Asked) -> Any:
     for axis in (axes[0][-1], axes[1][-1]):
         axis.set_xlabel("time")
     legend_below(figure, *axes[0], *axes[1])
-    note(figure, "\n".join(filter(None, [*warnings_of(trees).values(), remark, more])))
+    note(figure, "; ".join(filter(None, [*warnings_of(trees).values(), remark, more])))
     return figure
 
 

@@ -11,7 +11,7 @@ from paramfilter.components import components_of
 from paramfilter.errors import DataError
 from paramfilter.extras import extra
 from paramfilter.plots.contents import FleetTable, chosen, group_of
-from paramfilter.plots.density import draws_of
+from paramfilter.plots.density import COLLAPSED_SHARE, draws_of
 from paramfilter.plots.ribbon import INNER
 from paramfilter.plots.style import (
     CELL_WIDTH,
@@ -19,6 +19,7 @@ from paramfilter.plots.style import (
     GAP,
     INK,
     MOST_COLUMNS,
+    WIDTH,
     Asked,
     legend_below,
     note,
@@ -34,7 +35,8 @@ ROW_HEIGHT = 0.22
 def forest(trees: dict[str, Any], asked: Asked) -> Any:
     """Draw the interval of each component of each parameter, or of each series of a fleet, one row each.
 
-    Each parameter has a panel and a scale of its own; gray is the prior's interval. Intervals of a fleet are those of a
+    Each parameter has a panel and a scale of its own; gray is the prior's interval, a cross a posterior that has
+    collapsed to one value. Intervals of a fleet are those of a
     normal distribution with the posterior's mean and sd.
 
     Args:
@@ -49,19 +51,25 @@ def forest(trees: dict[str, Any], asked: Asked) -> Any:
     tables = {label: _table_of(tree, asked.level) for label, tree in trees.items()}
     first = next(iter(tables.values()))
     names = chosen(list(first), asked)
-    most = max(len(first[name]) for name in names)
-    shown = min(most, MOST_ROWS)
-    columns = min(MOST_COLUMNS, len(names))
-    rows = -(-len(names) // columns)
-    height = 0.9 + rows * (0.5 + ROW_HEIGHT * shown * max(1, 0.5 * len(trees)))
-    size = (max(5.0, 0.6 + CELL_WIDTH * columns), height)
-    figure, axes = pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    sizes = [min(len(first[name]), MOST_ROWS) for name in names]
+    is_even = len(set(sizes)) == 1
+    columns = min(MOST_COLUMNS, len(names)) if is_even else 1
+    heights = [0.35 + ROW_HEIGHT * size * (1 + 0.4 * (len(trees) - 1)) for size in sizes[::columns]]
+    figure, axes = pyplot.subplots(
+        len(heights),
+        columns,
+        figsize=(max(0.75 * WIDTH, 0.6 + CELL_WIDTH * columns), 0.9 + sum(heights) + 0.3 * len(heights)),
+        layout="constrained",
+        squeeze=False,
+        height_ratios=heights,
+    )
     for axis, name in zip(axes.flat, names, strict=False):
         _panel(axis, name, trees, tables, asked)
     for axis in axes.flat[len(names) :]:
         axis.set_axis_off()
     legend_below(figure, *axes.flat)
-    note(figure, f"{shown} of {most} rows shown" if shown < most else "")
+    most = max(len(first[name]) for name in names)
+    note(figure, f"{MOST_ROWS} of {most} rows shown" if most > MOST_ROWS else "")
     return figure
 
 
@@ -82,7 +90,9 @@ def _panel(axis: Any, name: str, trees: dict[str, Any], tables: dict[str, Any], 
             axis.plot([low, high], [place + shift] * 2, **line, linewidth=1)
             axis.plot([inner_low, inner_high], [place + shift] * 2, **line, linewidth=3)
             said = (legend or f"median, {INNER:.0%} and {asked.level:.0%}") if place == 0 else None
-            axis.plot([middle], [place + shift], "o", color=look.color, ms=4, mec="white", mew=0.5, label=said)
+            is_point = high - low < COLLAPSED_SHARE * np.max([one[-1] - one[0] for one in known.values()])
+            dot = {"marker": "x", "ms": 5} if is_point else {"marker": "o", "ms": 4, "mec": "white", "mew": 0.5}
+            axis.plot([middle], [place + shift], linestyle="", color=look.color, label=said, **dot)
     if name in asked.truth:
         values = np.broadcast_to(np.ravel(np.asarray(asked.truth[name], float)), len(known))[: len(labels)]
         axis.plot(values, np.arange(len(labels)), "|", color=INK, ms=9, mew=1.4, label="truth")

@@ -10,7 +10,7 @@ import numpy as np
 
 from paramfilter.beliefs import ERROR_LIMIT
 from paramfilter.diagnostics import examine
-from paramfilter.diagnostics.codes import OF_FLAG
+from paramfilter.diagnostics.codes import CODES, OF_FLAG
 from paramfilter.diagnostics.diagnosis import LEAST_ESS, RHAT_LIMIT
 from paramfilter.plots.contents import chosen, group_of, has_nodes
 from paramfilter.plots.gaps import shade_gaps
@@ -18,6 +18,7 @@ from paramfilter.plots.style import ALARM, Asked, label_time, legend_below, note
 from paramfilter.results import record_of
 
 WELL = "diagnose: no warning"
+CODE_NAMES = frozenset(code.code for code in CODES)
 
 
 @picture
@@ -45,9 +46,14 @@ def health(trees: dict[str, Any], asked: Asked) -> Any:
         _finish(axis, strip)
     shade_gaps(axes, next(iter(trees.values())))
     label_time(axes)
+    found = warnings_of(trees)
     if len(trees) > 1:
-        legend_below(figure, *axes)
-    note(figure, "\n".join(f"{label}: {said}" if label else said for label, said in warnings_of(trees).items()))
+        codes = {label: ", ".join(word for word in said.split() if word in CODE_NAMES) for label, said in found.items()}
+        for line in axes[0].lines:
+            line.set_label(f"{line.get_label()}: {codes.get(line.get_label()) or 'no warning'}")
+        legend_below(figure, axes[0])
+    else:
+        note(figure, *found.values())
     return figure
 
 

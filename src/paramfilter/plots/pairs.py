@@ -43,7 +43,8 @@ def pairs(trees: dict[str, Any], asked: Asked) -> Any:
     for row, column in np.ndindex(size, size):
         _trim(axes[row, column], [str(one) for one in parts], row, column)
         _mark(axes[row, column], row, column, [true_value(asked, one) for one in parts])
-    if len(trees) > 1 or any(gone):
+    axes[0, 0].plot([], [], color=INK, linewidth=0.8, linestyle="--", label="truth" if asked.truth else "_")
+    if len(trees) > 1 or any(gone) or asked.truth:
         legend_below(figure, *axes.diagonal())
     note(figure, remark)
     return figure

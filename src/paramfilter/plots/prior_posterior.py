@@ -14,6 +14,10 @@ from paramfilter.plots.style import INK, QUIET, Asked, grid, legend_below, note,
 ZOOM = 0.3
 """Share of the prior's range below which the panel shows the posterior's range, and the whole prior in an inset."""
 MARGIN = 0.15
+LARGEST = 0.999
+"""Contraction that is written; of what is nearer to 1 the digits say nothing."""
+HIGHEST = 1.6
+"""Of the panel, where densities have the height 1: above them there is room for contractions and the inset."""
 
 
 @picture
@@ -21,7 +25,7 @@ def prior_posterior(trees: dict[str, Any], asked: Asked) -> Any:
     """Draw the posterior of each parameter over its prior, each density scaled to its own peak.
 
     A panel shows the posterior's range; where this is a small part of the prior's, an inset shows the whole prior. The
-    contraction 1 - var(posterior) / var(prior) stands above the panel, for each result in its order. A filter that
+    contraction 1 - var(posterior) / var(prior) stands at the left, in the color of each result. A filter that
     holds next to one value has collapsed: it is drawn as a line with a cross and has no contraction.
 
     Args:
@@ -58,13 +62,16 @@ def _panel(axis: Any, trees: dict[str, Any], one: Component, asked: Asked) -> No
         ends = np.quantile(draws, [0.5 - asked.level / 2, 0.5 + asked.level / 2])
         height = -0.06 * (1 + place)
         axis.plot(ends, [height, height], color=look.color, linewidth=3, solid_capstyle="butt")
-        contractions.append(f"{1 - np.var(draws) / np.var(before):.1%}")
+        contraction = 1 - np.var(draws) / np.var(before)
+        contractions.append(f"{contraction:.1%}" if contraction < LARGEST else f"> {LARGEST:.1%}")
     if value is not None:
         axis.axvline(value, color=INK, linewidth=1, linestyle="--", label="truth")
     alive = [draws for label, draws in after.items() if label not in gone] or [before]
     _zoom(axis, [*alive, *([[value]] if value is not None else [])], prior, [after[label] for label in gone])
-    axis.set_title(f"{one}   contraction {', '.join(contractions)}", fontsize=9)
-    axis.set_ylim(-0.06 * (1 + len(trees)) - 0.03, 1.08)
+    for place, (said, (_, _, look)) in enumerate(zip(contractions, styled(trees), strict=True)):
+        axis.text(0.01, 0.98 - 0.1 * place, said, color=look.color, size=8, va="top", transform=axis.transAxes)
+    axis.set_title(f"{one}: contraction", fontsize=9)
+    axis.set_ylim(-0.06 * (1 + len(trees)) - 0.03, HIGHEST)
     without_y(axis)
 
 
@@ -77,7 +84,7 @@ def _zoom(axis: Any, shown: list[Any], prior: tuple[np.ndarray, np.ndarray], spi
     if high - low > ZOOM * np.ptp(prior[0]):
         return
     axis.set_xlim(low, high)
-    inset = axis.inset_axes((0.72, 0.68, 0.28, 0.3))
+    inset = axis.inset_axes((0.66, 0.76, 0.33, 0.22))
     inset.fill_between(*prior, color=QUIET, alpha=0.35, linewidth=0)
     inset.axvspan(low, high, color=INK, alpha=0.5, linewidth=0)
     for draws in spikes:
@@ -85,4 +92,3 @@ def _zoom(axis: Any, shown: list[Any], prior: tuple[np.ndarray, np.ndarray], spi
     without_y(inset)
     inset.tick_params(labelsize=6, length=2, pad=1)
     inset.locator_params(axis="x", nbins=3)
-    inset.patch.set_alpha(0.7)

@@ -11,7 +11,7 @@ from scipy.stats import binom
 from paramfilter.calibration import Calibration
 from paramfilter.components import components_of
 from paramfilter.plots.contents import chosen, column_of, group_of
-from paramfilter.plots.style import GAP, INK, QUIET, Asked, grid, legend_below, note, picture, styled
+from paramfilter.plots.style import GAP, INK, QUIET, Asked, grid, legend_below, picture, styled
 from paramfilter.results.tree import PIT
 
 NUM_PARTS = 50
@@ -57,9 +57,10 @@ def ranks(trees: dict[str, Any], asked: Asked) -> Any:
         axis.set_title(f"{name} ({min(map(len, own.values()))} ranks)", fontsize=9)
         axis.set_xlim(0, 1)
         axis.set_xticks([0, 0.5, 1])
+        if axis.get_subplotspec().is_last_row():
+            axis.set_xlabel("rank")
     figure.supylabel("share below - rank", fontsize=9)
     legend_below(figure, *axes)
-    note(figure, "x axis: rank")
     return figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ COLORS = (BLUE, VERMILION, GREEN, "#8A3F76", "#7A5C00")
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
 """A line style beside each color, for print in gray and for readers who see few colors."""
 
-INK, QUIET, GAP, ALARM = "#222222", "#808080", "#EDEDED", VERMILION
+INK, QUIET, GAP, ALARM = "#222222", "#808080", "#EDEDED", "#B00020"
 
 MOST_POINTS = 2000
 """Along the time axis: more than a figure has pixels."""
@@ -30,6 +31,8 @@ WIDTH, CELL_WIDTH = 8.0, 2.9
 """Of a figure whose panels stand below each other, and of one panel in a grid; in inches."""
 
 MOST_COLUMNS = 3
+CHARACTERS_PER_INCH = 12
+"""Of a title."""
 MOST_STACKED = 4
 """Panels below each other in one column; more of them stand in two."""
 
@@ -119,9 +122,11 @@ def picture(draw: Callable[[dict[str, Any], Asked], Any]):
 
 
 def set_title(figure: Any, title: str) -> None:
-    """Put a title at the top left; an empty one takes no room."""
-    if title:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=INK)
+    """Put a title at the top left, with the figure's remark below it; nothing takes no room."""
+    width = int(CHARACTERS_PER_INCH * figure.get_figwidth())
+    lines = [line for text in (title, figure.get_label()) if text for line in textwrap.wrap(text, width)]
+    if lines:
+        figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=11, color=INK)
 
 
 def close_unless_shown(figure: Any) -> None:
@@ -159,7 +164,7 @@ def panels(num: int, height: float, **options: Any) -> tuple[Any, Sequence[Any]]
 def grid(num: int, height: float, **options: Any) -> tuple[Any, Sequence[Any]]:
     """Return a figure with small panels side by side, row after row."""
     columns = min(MOST_COLUMNS, num)
-    return _subplots(num, columns, max(0.6 * WIDTH, 0.5 + CELL_WIDTH * columns), height, **options)
+    return _subplots(num, columns, max(0.75 * WIDTH, 0.5 + CELL_WIDTH * columns), height, **options)
 
 
 def _subplots(num: int, columns: int, width: float, height: float, **options: Any) -> tuple[Any, Sequence[Any]]:
@@ -175,17 +180,17 @@ def _subplots(num: int, columns: int, width: float, height: float, **options: An
 def legend_below(figure: Any, *axes: Any) -> None:
     """Put one legend of some axes below a figure, each label once, in as many columns as have room."""
     found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    if not found:
-        return
-    longest = max(map(len, found))
-    columns = max(1, min(len(found), int(figure.get_figwidth() / (0.5 + 0.075 * longest))))
-    figure.legend(list(found.values()), list(found), loc="outside lower left", ncols=columns)
+    widths = [0.65 + len(label) / 15 for label in found]
+    columns = len(found)
+    while columns > 1 and sum(max(widths[first::columns]) for first in range(columns)) > figure.get_figwidth():
+        columns -= 1
+    if found:
+        figure.legend(list(found.values()), list(found), loc="outside lower left", ncols=columns)
 
 
 def note(figure: Any, text: str) -> None:
-    """Write a remark at the bottom right, outside all panels."""
-    if text:
-        figure.supxlabel(text, x=0.99, ha="right", fontsize=9, color=QUIET)
+    """Leave a remark with a figure, to be written below its title."""
+    figure.set_label(text)
 
 
 def label_time(axes: Sequence[Any]) -> None:
