@@ -29,14 +29,19 @@ def two_levels() -> pf.StateSpaceModel:
 
 
 @functools.cache
-def run() -> tuple[pf.filters.FilterState, pf.filters.History, Observations, Forecast]:
-    model = two_levels()
+def simulated() -> Observations:
+    """Sixty days, ten of them missing; the columns have names."""
     push = jnp.sin(jnp.arange(NUM_STEPS, dtype=jnp.float32))
-    _, ys = pf.simulate(jax.random.key(0), model, TRUTH, NUM_STEPS, push, jnp.float32(0.0))
+    _, ys = pf.simulate(jax.random.key(0), two_levels(), TRUTH, NUM_STEPS, push, jnp.float32(0.0))
     ys = np.array(ys)
     ys[MISSING] = np.nan
     days = np.datetime64("2026-01-01") + np.arange(NUM_STEPS)
-    data = Observations(ys, np.asarray(push), days)
+    return Observations(ys, np.asarray(push), days, ["north", "south"])
+
+
+@functools.cache
+def run() -> tuple[pf.filters.FilterState, pf.filters.History, Observations, Forecast]:
+    model, data = two_levels(), simulated()
     filter = pf.ParticleFilter(model, 40, pf.beliefs.ShrinkingKernel(), num_islands=2)
     state, history = pf.run(filter, filter.init(jax.random.key(1), jnp.float32(0.0)), data)
     ahead = pf.predict(jax.random.key(2), filter, state, 8, jnp.zeros(8))
@@ -47,3 +52,28 @@ def run() -> tuple[pf.filters.FilterState, pf.filters.History, Observations, For
 def tree():
     state, history, data, ahead = run()
     return pf.to_datatree(state, history, data, forecast=ahead, num_draws=200)
+
+
+@functools.cache
+def node_run() -> tuple[pf.nodes.NodeState, pf.filters.History, Observations, Forecast]:
+    """The same data for a filter that compiles in a second: a few nodes, each with a Kalman filter."""
+    model, data = two_levels(), simulated()
+    filter = pf.node_filter(model, 64)
+    state, history = pf.run(filter, filter.init(jax.random.key(1), jnp.float32(0.0)), data)
+    return state, history, data, pf.predict(jax.random.key(2), filter, state, 8, jnp.zeros(8))
+
+
+@functools.cache
+def node_tree():
+    state, history, data, ahead = node_run()
+    return pf.to_datatree(state, history, data, forecast=ahead, num_draws=400)
+
+
+@functools.cache
+def collapsed_tree():
+    """A filter of few particles that never moves theta: at the end it holds one value."""
+    model, data = two_levels(), simulated()
+    filter = pf.sir_filter(model, 16)
+    state, history = pf.run(filter, filter.init(jax.random.key(1), jnp.float32(0.0)), data)
+    ahead = pf.predict(jax.random.key(2), filter, state, 8, jnp.zeros(8))
+    return pf.to_datatree(state, history, data, forecast=ahead, num_draws=400)

@@ -9,21 +9,26 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+import jax
 import numpy as np
 import pytest
-from results_of_a_run import TRUTH, run, tree
+from results_of_a_run import TRUTH, collapsed_tree, node_run, node_tree
 
 import paramfilter as pf
 from paramfilter.calibration import Calibration
-from paramfilter.plots.style import MOST_POINTS
+from paramfilter.plots.style import COLORS, MOST_POINTS
 
-PICTURES = ("parameters", "state", "health", "pairs", "prior_posterior", "forecast", "ranks", "convergence")
+PICTURES = (
+    *("parameters", "state", "health", "pairs", "prior_posterior", "forecast", "ranks", "convergence", "one_step"),
+    "forest",
+)
+FUNCTIONS = [name for name in pf.plots.__all__ if name != "LiveView"]
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("results") / "run.nc"
-    pf.results.save_result(path, tree())
+    pf.results.save_result(path, node_tree())
     return path
 
 
@@ -31,32 +36,95 @@ def saved(tmp_path_factory):
 def test_one_call_draws_a_result_a_saved_one_and_a_comparison(name, saved):
     draw = getattr(pf.plots, name)
     draw(str(saved), truth=TRUTH)
-    figure = draw({"here": tree(), "there": saved}, truth=TRUTH, level=0.8, title="A title")
+    figure = draw({"here": node_tree(), "there": saved}, truth=TRUTH, level=0.8, last=30, title="A title")
     figure.savefig(io.BytesIO())
-    assert figure.get_suptitle() == "A title"
+    assert figure.get_suptitle().startswith("A title")
     assert not matplotlib.pyplot.get_fignums()
 
 
-def test_ribbons_show_the_means_and_the_truth():
-    _, history, _, _ = run()
-    figure = pf.plots.parameters(tree(), truth=TRUTH)
-    axes = figure.axes
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_help_shows_the_one_signature_and_says_what_each_argument_does(name):
+    function = getattr(pf.plots, name)
+    arguments = ["results", "names", "truth", "level", "last", "title"]
+    assert list(inspect.signature(function).parameters) == arguments
+    for argument in arguments:
+        assert f"        {argument}: " in function.__doc__
+
+
+def test_the_title_says_model_filter_and_size_unless_it_is_given():
+    assert pf.plots.parameters(node_tree()).get_suptitle() == (
+        "two levels · 64 nodes, Kalman · 60 observations to 2026-03-01"
+    )
+    assert pf.plots.parameters(node_tree(), title="").get_suptitle() == ""
+
+
+def test_a_run_is_drawn_without_making_a_tree_of_it():
+    state, history, data, _ = node_run()
+    assert len(pf.plots.parameters((state, history)).axes) == 3
+    assert len(pf.plots.one_step((state, history, data)).axes) == 2
+
+
+def test_ribbons_show_the_means_the_quantiles_the_prior_and_the_truth():
+    _, history, _, _ = node_run()
+    axes = pf.plots.parameters(node_tree(), truth=TRUTH).axes
     assert [axis.get_ylabel() for axis in axes] == ["phi[0]", "phi[1]", "q"]
-    mean, truth = axes[1].lines
+    mean, truth, prior, *_ = axes[1].lines
     assert np.array_equal(mean.get_ydata(), history.theta.mean["phi"][:, 1])
     assert truth.get_ydata()[0] == TRUTH["phi"][1]
+    draws = node_tree()["prior"]["phi"].to_numpy()[0, :, 1]
+    np.testing.assert_allclose(prior.get_ydata(), np.quantile(draws, [0.05, 0.95]))
+    assert prior.get_xdata()[0] < axes[1].convert_xunits(node_tree()["filtered"]["time"].to_numpy()[0])
+    wide = axes[1].collections[0].get_paths()[0].vertices[:, 1]
+    assert np.isclose(wide.max(), history.theta.quantiles["phi"][:, 4, 1].max())
+    assert np.isclose(wide.min(), history.theta.quantiles["phi"][:, 0, 1].min())
 
 
 def test_names_pick_variables_and_wrong_ones_are_refused():
-    assert len(pf.plots.parameters(tree(), names=["phi"]).axes) == 2
+    assert len(pf.plots.parameters(node_tree(), names=["phi"]).axes) == 2
     with pytest.raises(pf.errors.DataError, match="no 'psi' in the result; it has"):
-        pf.plots.parameters(tree(), names=["psi"])
+        pf.plots.parameters(node_tree(), names=["psi"])
+
+
+def test_what_is_left_out_is_said():
+    many = node_tree().copy()
+    for group in ("posterior", "prior", "filtered"):
+        wide = many[group]["phi"].isel(phi_dim_0=[0] * 13)
+        dataset = many[group].to_dataset().drop_vars("phi").assign(phi=wide)
+        many[group] = type(many)(dataset)
+    assert "12 of 14 shown; pass names=" in pf.plots.parameters(many).get_suptitle()
+    assert "6 of 14 shown; pass names=" in pf.plots.pairs(many).get_suptitle()
+
+
+def test_a_collapsed_filter_flattens_no_other_and_has_no_contraction():
+    both = {"nodes": node_tree(), "SIR": collapsed_tree()}
+    axis = pf.plots.prior_posterior(both, names=["q"]).axes[0]
+    heights = {
+        line.get_label(): np.max(line.get_ydata()) for line in axis.lines if not line.get_label().startswith("_")
+    }
+    assert heights == pytest.approx({"prior": 1.0, "nodes": 1.0, "SIR (collapsed)": 1.0})
+    words = [text.get_text() for text in axis.texts]
+    assert words[0].endswith("%") and words[1] == "collapsed"
+    assert "SIR: W02" in _legend(pf.plots.health(both))
+
+
+def test_a_wide_prior_is_in_an_inset_and_the_panel_shows_the_posterior():
+    (axis,) = (one for one in pf.plots.prior_posterior(node_tree(), names=["q"]).axes)
+    (inset,) = axis.child_axes
+    draws = node_tree()["posterior"]["q"].to_numpy()
+    assert np.ptp(axis.get_xlim()) < 2 * np.ptp(draws) < np.ptp(inset.get_xlim())
+
+
+def test_last_cuts_a_window_of_time():
+    whole, cut = pf.plots.state(node_tree()), pf.plots.state(node_tree(), last=20, truth={"x": np.zeros((60, 2))})
+    assert [len(figure.axes[0].lines[1].get_xdata()) for figure in (whole, cut)] == [60, 20]
+    with pytest.raises(pf.errors.DataError, match="last is the number of steps"):
+        pf.plots.state(node_tree(), last=0)
 
 
 def test_a_component_of_the_state_keeps_its_own_data_and_truth():
-    _, _, data, _ = run()
+    _, _, data, _ = node_run()
     xs = np.stack([np.arange(60.0), -np.arange(60.0)], axis=1)
-    (axis,) = pf.plots.state(tree(), names=["x[1]"], truth={"x": xs}).axes
+    (axis,) = pf.plots.state(node_tree(), names=["x[1]"], truth={"x": xs}).axes
     dots, _, truth = axis.lines
     assert np.array_equal(dots.get_ydata(), data.ys[:, 1], equal_nan=True)
     assert np.array_equal(truth.get_ydata(), xs[:, 1])
@@ -64,33 +132,84 @@ def test_a_component_of_the_state_keeps_its_own_data_and_truth():
 
 def test_true_states_of_another_shape_are_refused():
     with pytest.raises(pf.errors.DataError, match=r"the shape of the filtered states, \(60, 2\); got \(60,\)"):
-        pf.plots.state(tree(), truth={"x": np.zeros(60)})
+        pf.plots.state(node_tree(), truth={"x": np.zeros(60)})
 
 
-@pytest.mark.parametrize(("name", "one"), [("health", "ESS / N"), ("ranks", "y[1]"), ("forecast", "y")])
+@pytest.mark.parametrize(("name", "one"), [("health", "ESS / N"), ("ranks", "south"), ("forecast", "south")])
 def test_a_name_alone_is_a_list_of_one(name, one):
     draw = getattr(pf.plots, name)
-    assert len(draw(tree(), names=one).axes) == len(draw(tree(), names=[one]).axes)
+    assert len(draw(node_tree(), names=one).axes) == len(draw(node_tree(), names=[one]).axes) == 1
     with pytest.raises(pf.errors.DataError, match="no 'E' in the result"):
-        draw(tree(), names="E")
+        draw(node_tree(), names="E")
 
 
-@pytest.mark.parametrize("name", pf.plots.__all__)
-def test_help_shows_the_one_signature(name):
-    shown = inspect.signature(getattr(pf.plots, name))
-    assert list(shown.parameters) == ["results", "names", "truth", "level", "title"]
+def test_the_fan_of_a_forecast_is_that_of_its_draws_with_dates_and_columns():
+    _, _, _, ahead = node_run()
+    axis = pf.plots.forecast(node_tree()).axes[1]
+    np.testing.assert_allclose(axis.lines[1].get_ydata(), np.median(ahead.y, axis=0)[:, 1], rtol=1e-6)
+    assert axis.get_ylabel() == "south"
+    assert axis.lines[1].get_xdata()[0] == np.datetime64("2026-03-02")
 
 
-def test_the_fan_of_a_forecast_is_that_of_its_draws():
-    _, _, _, ahead = run()
-    median = pf.plots.forecast(tree()).axes[1].lines[1].get_ydata()
-    assert np.isfinite(median).all()
-    np.testing.assert_allclose(median, np.median(ahead.y, axis=0)[:, 1], rtol=1e-6)
+def test_one_step_forecasts_mark_what_lies_outside():
+    strange = node_tree().copy(deep=True)
+    strange["observed_data"]["y"][40, 0] = 1e3
+    axis = pf.plots.one_step(strange, names="north").axes[0]
+    outside = next(line for line in axis.lines if line.get_label() == "outside").get_ydata()
+    assert outside[40] == 1e3 and "of the observations outside" in axis.get_title("left")
+
+
+def test_convergence_is_the_signed_error_in_sds():
+    _, history, _, _ = node_run()
+    axis = pf.plots.convergence(node_tree(), truth=TRUTH, names=["q"]).axes[0]
+    error = (history.theta.mean["q"] - TRUTH["q"]) / history.theta.sd["q"]
+    assert axis.lines[1].get_ydata()[-1] == pytest.approx(error[-1], rel=1e-5)
+    band = axis.patches[0].get_extents().transformed(axis.transData.inverted())
+    assert (band.ymin, band.ymax) == pytest.approx((-2, 2))
+    words = [text.get_text() for text in pf.plots.convergence(collapsed_tree(), truth=TRUTH, names=["q"]).axes[0].texts]
+    assert words in ([], ["sd has fallen to 0"]) or words[0].startswith("ends at")
+
+
+def test_evidence_is_the_cumulative_log_bayes_factor():
+    both = {"nodes": node_tree(), "SIR": collapsed_tree()}
+    figure = pf.plots.evidence(both)
+    gains = [tree["filter_stats"]["log_evidence_increment"].to_numpy() for tree in both.values()]
+    np.testing.assert_allclose(figure.axes[0].lines[1].get_ydata(), np.cumsum(gains[1] - gains[0]), rtol=1e-5)
+    with pytest.raises(pf.errors.DataError, match="at least two results"):
+        pf.plots.evidence(node_tree())
+
+
+def test_a_forest_has_a_row_for_each_component_and_for_each_series_of_a_fleet():
+    phi, _ = pf.plots.forest(node_tree(), truth=TRUTH).axes
+    assert [label.get_text() for label in phi.get_yticklabels()] == ["phi[0]", "phi[1]"]
+    filter = pf.sir_filter(pf.models.linear_gaussian(), 8)
+    fleet = pf.Fleet(filter)
+    axes = pf.plots.forest((fleet, fleet.init(jax.random.key(0), ["oslo", "lima"]))).axes
+    assert [label.get_text() for label in axes[0].get_yticklabels()] == ["oslo", "lima"]
+
+
+def test_the_dashboard_has_data_state_parameters_forecast_and_health():
+    figure = pf.plots.dashboard(node_tree(), truth=TRUTH)
+    labels = [axis.get_ylabel() for axis in figure.axes]
+    assert {"north", "south", "x[0]", "x[1]", "phi[0]", "phi[1]", "q", "ESS / N"} <= set(labels)
+    assert labels.count("north") == 2  # the data, and the forecast
+    with pytest.raises(pf.errors.DataError, match="draws one run"):
+        pf.plots.dashboard({"a": node_tree(), "b": node_tree()})
+
+
+def test_a_live_view_follows_the_steps():
+    state, history, data, _ = node_run()
+    filter = history.filter
+    view = pf.plots.LiveView(filter, names=["q"], last=2, every=0.0)
+    for y, push in zip(data.ys[:3], data.inputs[:3], strict=True):
+        state, info = filter.step(state, y, push)
+        view.update(state, info)
+    assert view.history is not None and len(view.history) == 2
+    assert len(view.figure.axes[0].lines[0].get_ydata()) == 2
 
 
 def test_missing_stretches_are_shaded():
-    figure = pf.plots.state(tree())
-    (shaded,) = figure.axes[0].collections[-1].get_paths()
+    (shaded,) = pf.plots.state(node_tree()).axes[0].collections[-1].get_paths()
     assert np.ptp(shaded.vertices[:, 0]) == 10  # days without data
 
 
@@ -112,45 +231,70 @@ def test_an_alarm_shows_even_where_a_long_run_is_thinned():
     assert len(figure.axes[0].lines[0].get_ydata()) <= MOST_POINTS
 
 
+def test_health_has_a_strip_for_each_warning_that_steps_raised():
+    flagged = node_tree().copy(deep=True)
+    flagged["filter_stats"]["outcome"][7] = int(pf.Outcome.MODEL_RETURNED_NAN)
+    strip = next(axis for axis in pf.plots.health(flagged).axes if axis.get_ylabel() == "W07")
+    assert np.flatnonzero(strip.lines[0].get_ydata()).tolist() == [7]
+    assert "W07" not in [axis.get_ylabel() for axis in pf.plots.health(node_tree()).axes]
+
+
 def test_a_long_run_costs_what_a_short_one_does():
     long = _long(100_000)
     long["observed_data"]["y"][::2] = np.nan  # as many gaps as there can be
 
     def seconds(result):
         began = time.process_time()
-        for name in ("parameters", "state", "health"):
+        for name in ("parameters", "state"):
             getattr(pf.plots, name)(result).savefig(io.BytesIO())
         return time.process_time() - began
 
-    seconds(tree())
-    assert seconds(long) < 4 * seconds(tree())
+    seconds(node_tree())
+    assert seconds(long) < 4 * seconds(node_tree())
 
 
 def test_error_against_order_wants_orders():
-    figure = pf.plots.error_against_order({3: tree(), 5: tree()})
+    figure = pf.plots.error_against_order({3: node_tree(), 5: node_tree()})
     assert list(figure.axes[0].lines[0].get_xdata()) == [3, 5]
     with pytest.raises(pf.errors.DataError, match="must be orders"):
-        pf.plots.error_against_order({"three": tree()})
+        pf.plots.error_against_order({"three": node_tree()})
 
 
-def test_ranks_of_a_calibration():
-    uniform = np.linspace(0.001, 0.999, 400)[:, None, None] * np.ones((1, 1, 2))
+def test_uniform_ranks_lie_on_zero_and_others_leave_the_band():
+    uniform = np.linspace(0.00125, 0.99875, 400)[:, None, None] * np.ones((1, 1, 2))
     nothing = np.zeros((400, 1))
     found = Calibration((10,), ("phi", "x"), uniform, nothing, nothing.astype(int), nothing.astype(int))
-    figure = pf.plots.ranks({"ours": found})
-    heights = [bar.get_height() for bar in figure.axes[0].containers[0]]
-    assert heights == [20] * 20
+    narrow = replace(found, ranks=uniform**2)
+    axis = pf.plots.ranks({"right": found, "biased": narrow}).axes[0]
+    low, high = (axis.lines[place].get_ydata() for place in (0, 1))
+    right, biased = (
+        next(line.get_ydata() for line in axis.lines if line.get_label() == name) for name in ("right", "biased")
+    )
+    assert np.max(np.abs(right)) <= 1 / 400 and np.any((biased > high) | (biased < low))
 
 
-def test_the_animation_ends_where_the_run_ends(tmp_path):
-    moving = pf.plots.animation(tree(), names=["q"], truth=TRUTH)
+def test_the_band_of_ranks_holds_whole_lines_with_its_level():
+    from paramfilter.plots.ranks import NUM_PARTS, band_of
+
+    low, high = band_of(0.9, 100)
+    draws = np.asarray(jax.random.uniform(jax.random.key(0), (2000, 100)))
+    points = np.linspace(0, 1, NUM_PARTS + 1)
+    shares = np.mean(draws[:, :, None] <= points, axis=1)
+    inside = np.all((shares >= low) & (shares <= high), axis=1)
+    # A band of whole counts holds a little more than 90 %; 2000 lines give it to 0.7 % (one standard error).
+    assert 0.88 < np.mean(inside) < 0.95
+
+
+def test_the_animation_ends_where_the_run_ends():
+    moving = pf.plots.animation(node_tree(), names=["q"], truth=TRUTH)
     last = list(moving.new_frame_seq())[-1]
-    assert last == len(tree()["filtered"]["time"]) - 1
-    curve, heading = moving._func(last)
+    assert last == len(node_tree()["filtered"]["time"]) - 1
+    curve, clock = moving._func(last)
     top = curve.get_xdata()[np.argmax(curve.get_ydata())]
-    _, history, _, _ = run()
+    _, history, _, _ = node_run()
     assert abs(top - history.theta.mean["q"][-1]) < history.theta.sd["q"][-1]
-    assert heading.get_text() == "after 60 observations"
+    assert clock.get_text() == "after 60 observations"
+    moving._draw_was_started = True  # nobody saves this one
 
 
 @pytest.mark.parametrize(
@@ -167,28 +311,16 @@ def test_what_is_no_result_is_refused(wrong, message):
 
 
 def test_a_group_that_is_not_there_says_how_to_get_it():
-    state, history, _, _ = run()
+    state, history, _, _ = node_run()
     bare = pf.to_datatree(state, history, num_draws=2)
     with pytest.raises(pf.errors.DataError, match="give the observations to to_datatree"):
         pf.plots.forecast(bare)
 
 
-def _long(num_steps):
-    """Repeat a result until it is long."""
-    steps = np.arange(num_steps) % len(tree()["filtered"]["time"])
-    groups = ("filtered", "filtered_state", "filter_stats", "observed_data")
-    long = {
-        name: tree()[name].to_dataset().isel(time=steps).assign_coords(time=np.arange(num_steps)) for name in groups
-    }
-    made = type(tree()).from_dict(long)
-    made.attrs = tree().attrs
-    return made
-
-
 def test_data_far_from_the_state_have_a_scale_of_their_own():
-    near = pf.plots.state(tree(), names=["x[0]"])
+    near = pf.plots.state(node_tree(), names=["x[0]"])
     assert len(near.axes) == 1 and "data" in near.axes[0].get_legend_handles_labels()[1]
-    state, history, data, _ = run()
+    state, history, data, _ = node_run()
     far = pf.plots.state(pf.to_datatree(state, history, replace(data, ys=100 + 30 * data.ys)), names=["x[0]"])
     panel, right = far.axes
     assert "data (right)" in panel.get_legend_handles_labels()[1]
@@ -197,10 +329,40 @@ def test_data_far_from_the_state_have_a_scale_of_their_own():
     assert high - low < 20  # of the state alone
 
 
+def test_data_that_cannot_be_drawn_behind_the_state_are_named():
+    state, history, data, _ = node_run()
+    tree = pf.to_datatree(state, history, replace(data, ys=data.ys[:, :1], columns=None))
+    assert "data are not drawn" in pf.plots.state(tree).get_suptitle()
+
+
 def test_times_that_are_texts_have_few_labels():
-    state, history, data, _ = run()
+    state, history, data, _ = node_run()
     texts = np.array([f"sample {index}" for index in range(len(data))])
     figure = pf.plots.parameters(pf.to_datatree(state, history, replace(data, times=texts)))
     figure.canvas.draw()
     labels = [label.get_text() for label in figure.axes[-1].get_xticklabels()]
     assert len(labels) < 10 and "sample 0" in labels
+
+
+@pytest.mark.parametrize("color", COLORS)
+def test_colors_can_be_read_on_white(color):
+    channels = np.array([int(color[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    assert 1.05 / (linear @ [0.2126, 0.7152, 0.0722] + 0.05) >= 3.0  # WCAG's contrast for graphics
+
+
+def _legend(figure):
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def _long(num_steps):
+    """Repeat a result until it is long."""
+    steps = np.arange(num_steps) % len(node_tree()["filtered"]["time"])
+    cut = {name: group.to_dataset() for name, group in node_tree().children.items()}
+    long = {
+        name: one.isel(time=steps).assign_coords(time=np.arange(num_steps)) if "time" in one.dims else one
+        for name, one in cut.items()
+    }
+    made = type(node_tree()).from_dict(long)
+    made.attrs = node_tree().attrs
+    return made

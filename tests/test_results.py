@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from results_of_a_run import NUM_STEPS, run, tree
-from scipy import stats
+from results_of_a_run import NUM_STEPS, node_run, node_tree, run, tree
 
 import paramfilter as pf
 from paramfilter import results
 from paramfilter.diagnostics import examine
+from paramfilter.numerics.quantiles import LEVELS
 
 
 def test_moments_and_stats_are_those_of_the_history():
@@ -90,23 +90,44 @@ def test_tables_have_a_row_for_each_observation(tmp_path):
     assert (pandas_table["q_q05"] > 0).all()
 
 
-@pytest.mark.parametrize(
-    ("law", "bounds"),
-    [
-        (stats.norm(2, 3), {}),
-        (stats.lognorm(0.6), {"lower": 0.0}),
-        (stats.beta(20, 30), {"lower": 0.0, "upper": 1.0}),
-    ],
-)
-def test_bands_are_the_intervals_of_the_law_with_these_moments(law, bounds):
-    low, high = results.band(law.mean(), law.std(), 0.9, **bounds)
-    # The third is a Beta seen as a logit-normal: right to a tenth of its sd.
-    assert np.allclose([low, high], law.ppf([0.05, 0.95]), atol=0.1 * law.std())
+def test_quantiles_of_the_history_are_those_of_the_weighted_particles():
+    state, history, _, _ = run()
+    filter = history.filter
+    weights = np.exp(np.asarray(state.log_weights, np.float64))
+    values = np.asarray(filter.model.parameters.constrain_all(state.z)["q"], np.float64)
+    for level, found in zip(LEVELS, history.theta.quantiles["q"][-1], strict=True):
+        # A bin of the histogram may hold several particles: the mass below is right to what one bin holds.
+        assert np.sum(weights[values < found * (1 - 0.02)]) <= level + 1e-3
+        assert np.sum(weights[values <= found * (1 + 0.02)]) >= level - 1e-3
+    ordered = np.diff(history.theta.quantiles["phi"], axis=1)
+    assert np.all(ordered >= 0) and history.theta.quantiles["phi"].shape == (NUM_STEPS, len(LEVELS), 2)
 
 
-def test_a_band_below_an_upper_bound_is_the_mirror_image():
-    low, high = results.band(1.0, 0.5, 0.9, lower=0.0)
-    assert np.allclose(results.band(-1.0, 0.5, 0.9, upper=0.0), (-high, -low))
+def test_quantiles_of_a_node_filter_are_those_of_its_posterior():
+    state, history, _, _ = node_run()
+    exact = history.filter.posterior(state)
+    for name in ("phi", "q"):
+        apart = np.abs(history.theta.quantiles[name][-1] - exact.quantile(LEVELS)[name])
+        assert np.all(apart < 0.35 * exact.sd()[name]), name  # of 64 nodes, of which a few carry the weight
+
+
+def test_filtered_mean_and_sd_of_the_state_are_those_of_the_history():
+    for state, history, _, _ in (run(), node_run()):
+        filter = history.filter
+        assert np.allclose(filter.state_mean(state), history.x.mean[-1], rtol=1e-4, atol=1e-5)
+        assert np.allclose(filter.state_sd(state), history.x.sd[-1], rtol=1e-3, atol=1e-5)
+
+
+def test_forecasts_go_on_with_the_dates_and_columns_of_the_data():
+    coming, one_step = node_tree()["predictions"], node_tree()["one_step"]
+    assert str(coming["time"].to_numpy()[0])[:10] == "2026-03-02"  # 60 days after the first of January
+    assert node_tree()["observed_data"]["y"].attrs["columns"] == coming["y"].attrs["columns"] == ["north", "south"]
+    assert one_step["y"].shape == (5, NUM_STEPS, 2)
+    observed = node_tree()["observed_data"]["y"].to_numpy()
+    is_seen = ~np.isnan(observed)
+    inside = (one_step["y"].sel(moment="q05") <= observed) & (observed <= one_step["y"].sel(moment="q95"))
+    # 100 observations, 90 % of them expected inside, 5 standard errors of 3 %.
+    assert 0.75 < np.mean(inside.to_numpy()[is_seen]) <= 1.0
 
 
 def test_histories_join_also_across_filters_that_are_the_same():

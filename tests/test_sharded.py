@@ -22,6 +22,7 @@ def info(ess, log_evidence, outcome):
         approximation_error=0.1 * same,
         rhat=jnp.full((3, 1), jnp.nan),
         num_unique_ancestors=jnp.array([3, 4, 5]),
+        forecast=jnp.zeros((3, 5)),
         pit=0.5 * same,
     )
 

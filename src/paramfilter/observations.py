@@ -46,11 +46,14 @@ class Observations:
         ys: Observations with a leading time axis; NaN where missing.
         inputs: Inputs with the same leading axis, or None.
         times: When each was made, as the table said it, ISO dates as dates; None to count steps.
+        columns: The columns that `ys` came from, for labels: a name, a list of names, or a dict of these, as
+            `observations_from_table` was told; None if they did not come from a table.
     """
 
     ys: Observation
     inputs: Inputs = None
     times: np.ndarray | None = None
+    columns: Columns = None
 
     def __len__(self) -> int:
         return len(jax.tree.leaves(self.ys)[0])
@@ -76,7 +79,14 @@ def observations_from_table(
         times = _as_dates(times)
         _warn_of_gaps(times, inputs is not None)
     pick = lambda names: _numbers(columns, names)
-    return Observations(pick(y), None if inputs is None else pick(inputs), times)
+    return Observations(pick(y), None if inputs is None else pick(inputs), times, _listed(y))
+
+
+def _listed(names: Columns) -> Columns:
+    """Return names of columns with every sequence as a list."""
+    if isinstance(names, Mapping):
+        return {key: _listed(value) for key, value in names.items()}
+    return names if isinstance(names, str) else [_listed(name) for name in names]
 
 
 def _columns_of(table: Any) -> Mapping[str, Any]:

@@ -169,5 +169,6 @@ def _pooled_info(each: StepInfo, islands: IslandMoments) -> StepInfo:
         approximation_error=jnp.sqrt(jnp.mean(each.approximation_error**2)),
         rhat=disagreement(all_islands),
         num_unique_ancestors=jnp.sum(each.num_unique_ancestors),
+        forecast=jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), each.forecast),
         pit=jax.tree.map(lambda leaf: leaf[0], each.pit),  # a mean of ranks would not be uniform
     )

@@ -16,7 +16,9 @@ from jaxtyping import Array, Int, PyTree
 
 from paramfilter.filters.loop import next_state
 from paramfilter.filters.posterior import mixture_moments
+from paramfilter.filters.rows import as_points, as_theta, ravel_rows, unravel_rows
 from paramfilter.filters.state import FilterState, StepInfo
+from paramfilter.numerics.quantiles import normal_quantiles, weighted_quantiles
 from paramfilter.numerics.weights import mixture_mean_and_variance
 from paramfilter.types import Inputs, Observation
 
@@ -31,10 +33,17 @@ WINDOW = 256
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Summary:
-    """Mean and standard deviation of named parameters, or of a state."""
+    """Mean, standard deviation and quantiles of named parameters, or of a state.
+
+    Attributes:
+        mean: A tree of means.
+        sd: The same of standard deviations.
+        quantiles: The same of the 5, 25, 50, 75 and 95 % quantiles (`LEVELS`), on an axis in front of the value's own.
+    """
 
     mean: PyTree
     sd: PyTree
+    quantiles: PyTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +65,8 @@ class History:
     """What `run` records at each step; every leaf is a NumPy array with a leading time axis.
 
     Attributes:
-        theta: Posterior mean and sd of each parameter.
-        x: Filtered mean and sd of the state, as the user's model has it.
+        theta: Posterior mean, sd and quantiles of each parameter.
+        x: Filtered mean, sd and quantiles of the state, as the user's model has it.
         info: What happened: ess, log_evidence_increment, outcome, ...
         maker: Whose record it is; not an array.
     """
@@ -105,15 +114,32 @@ def advance(
 
 def summarise(filter: ParticleFilter, state: FilterState, info: StepInfo) -> History:
     """Return one row of the history."""
-    moments = mixture_moments(filter, state)
-    means, variances = jax.tree.map(lambda leaf: leaf.astype(float), jax.vmap(filter.model.state_moments)(state.x))
+    moments, weights = mixture_moments(filter, state), jnp.exp(state.log_weights)
+    means, variances = _state_parts(filter, state)
     mean, variance = mixture_mean_and_variance(state.log_weights, means, variances)
+    # The values of theta that moved the particles follow the posterior too, and have its shape.
+    parameters = filter.model.parameters
+    of_theta = as_theta(parameters, weighted_quantiles(weights, as_points(parameters, state.z)))
+    of_state = unravel_rows(mean, weighted_quantiles(weights, ravel_rows(means)))
+    sd = jax.tree.map(jnp.sqrt, variance)
+    if filter.model.original is not filter.model:  # a particle holds what is known about a state, not a state
+        of_state = jax.tree.map(normal_quantiles, mean, sd)
     return History(
-        theta=Summary(moments.mean, jax.tree.map(jnp.sqrt, moments.variance)),
-        x=Summary(mean, jax.tree.map(jnp.sqrt, variance)),
+        theta=Summary(moments.mean, jax.tree.map(jnp.sqrt, moments.variance), of_theta),
+        x=Summary(mean, sd, of_state),
         info=info,
         maker=Maker(filter),
     )
+
+
+def state_mean_and_variance(filter: ParticleFilter, state: FilterState) -> tuple[PyTree, PyTree]:
+    """Return filtered mean and variance of the state, as the user's model has it."""
+    return mixture_mean_and_variance(state.log_weights, *_state_parts(filter, state))
+
+
+def _state_parts(filter: ParticleFilter, state: FilterState) -> tuple[PyTree, PyTree]:
+    """Return mean and variance of the state that each particle holds."""
+    return jax.tree.map(lambda leaf: leaf.astype(float), jax.vmap(filter.model.state_moments)(state.x))
 
 
 def window_of(tree: Any, start: int = 0, size: int = WINDOW, axis: int = 0) -> Any:

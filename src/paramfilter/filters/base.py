@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
@@ -25,7 +26,7 @@ from paramfilter.filters.fingerprint import first_difference
 from paramfilter.filters.validate import as_floats, shape_advice
 from paramfilter.inspect.probe import ModelShapes, probe
 from paramfilter.model import StateSpaceModel
-from paramfilter.tracing import is_traced
+from paramfilter.tracing import RUN_ONCE, is_traced
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.user_functions import describe
 from paramfilter.waiting import announced
@@ -106,6 +107,31 @@ class Filter(ABC):
         """
 
     @abstractmethod
+    def state_moments(self, state: Any) -> tuple[PyTree, PyTree]:
+        """Return mean and variance of x_t given all observations so far; inside a trace."""
+
+    def state_mean(self, state: Any) -> PyTree:
+        """Return the filtered mean of the state, E[x_t | y_1..y_t], in the form of the model's own state.
+
+        Args:
+            state: Of the filter, from `init`, `step` or `run`.
+        """
+        return self._state_mean_and_sd(state)[0]
+
+    def state_sd(self, state: Any) -> PyTree:
+        """Return the filtered standard deviation of each component of the state, in the form of the model's own state.
+
+        Args:
+            state: Of the filter, from `init`, `step` or `run`.
+        """
+        return self._state_mean_and_sd(state)[1]
+
+    def _state_mean_and_sd(self, state: Any) -> tuple[PyTree, PyTree]:
+        self.require_own(state)
+        found = self.compiled(_state_mean_and_sd, compiler_options=RUN_ONCE)(state)
+        return found if is_traced(found) else jax.tree.map(np.asarray, found)
+
+    @abstractmethod
     def draw_joint(
         self, state: Any, key_choose: KeyArray, keys_draw: Key[Array, " draw"]
     ) -> tuple[PyTree, Float[Array, "draw param"]]:
@@ -169,3 +195,8 @@ class Filter(ABC):
                     "them to NaN, or observe them through a distribution that factorises, such as "
                     "dist.Normal(mean, sd).to_event(1), or a MultivariateNormal, which is marginalised exactly."
                 )
+
+
+def _state_mean_and_sd(filter: Filter, state: Any) -> tuple[PyTree, PyTree]:
+    mean, variance = filter.state_moments(state)
+    return mean, jax.tree.map(jnp.sqrt, variance)

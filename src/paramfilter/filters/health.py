@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from paramfilter.filters.islands import disagreement, island_moments
 from paramfilter.model import StateSpaceModel
+from paramfilter.numerics.quantiles import LEVELS
 from paramfilter.numerics.weights import at_levels
 from paramfilter.types import Inputs, KeyArray, Observation
 
@@ -89,6 +91,19 @@ def forecast(
     return Forecasts(jax.vmap(one)(keys[1 : 1 + NUM_FORECASTS], keys[1 + NUM_FORECASTS :], x, z), u)
 
 
+def forecast_quantiles(forecasts: Observation) -> Observation:
+    """Return the quantiles of forecasts at `LEVELS`, on a leading axis, for each component of y."""
+    places = np.array(LEVELS) * (NUM_FORECASTS - 1)
+    below, share = places.astype(int), places % 1
+
+    def quantiles(foretold: Any):
+        ordered = jnp.sort(foretold.astype(jnp.result_type(float)), axis=0)
+        part = jnp.asarray(share, ordered.dtype).reshape(-1, *(1,) * (ordered.ndim - 1))
+        return (1 - part) * ordered[below] + part * ordered[below + 1]
+
+    return jax.tree.map(quantiles, forecasts)
+
+
 def health_figures(
     filter: ParticleFilter, particles: Particles, forecasts: Forecasts | None, y: Observation
 ) -> dict[str, Any]:
@@ -96,10 +111,12 @@ def health_figures(
     if not filter.health or forecasts is None:
         unknown = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), y)
         rhat = jnp.full((particles.z.shape[1],), jnp.nan, particles.z.dtype)
-        return {"rhat": rhat, "num_unique_ancestors": jnp.int32(UNKNOWN), "pit": unknown}
+        quantiles = jax.tree.map(lambda leaf: jnp.full((len(LEVELS), *leaf.shape), jnp.nan, leaf.dtype), y)
+        return {"rhat": rhat, "num_unique_ancestors": jnp.int32(UNKNOWN), "forecast": quantiles, "pit": unknown}
     return {
         "rhat": disagreement(island_moments(filter.num_islands, particles.z, particles.log_weights)),
         "num_unique_ancestors": particles.lineage.num_ancestors(),
+        "forecast": forecast_quantiles(forecasts.y),
         "pit": predictive_rank(forecasts, y),
     }
 

@@ -16,7 +16,7 @@ from paramfilter.beliefs import Belief, BoundBelief, Moments
 from paramfilter.beliefs.base import Discountable
 from paramfilter.distributions import ravel
 from paramfilter.errors import ModelError
-from paramfilter.filters.advance import History, advance, summarise, window_of
+from paramfilter.filters.advance import History, advance, state_mean_and_variance, summarise, window_of
 from paramfilter.filters.base import Filter
 from paramfilter.filters.fingerprint import fingerprint
 from paramfilter.filters.loop import first_state, forecasts_of, next_state
@@ -188,6 +188,10 @@ class ParticleFilter(Filter):
         """Return mean and sd of each component of the next observation, over the step's own forecasts."""
         draws = jax.vmap(ravel)(forecasts_of(self, state, inputs).y).astype(jnp.result_type(float))
         return jnp.mean(draws, axis=0), jnp.std(draws, axis=0)
+
+    def state_moments(self, state: FilterState) -> tuple[PyTree, PyTree]:
+        """Return mean and variance of x_t over the weighted particles; inside a trace."""
+        return state_mean_and_variance(self, state)
 
     def draw_joint(
         self, state: FilterState, key_choose: KeyArray, keys_draw: Key[Array, " draw"]

@@ -70,6 +70,8 @@ class StepInfo:
             may have moved the mean so far.
         rhat: How far islands disagree about each coordinate of theta: 1 if they agree, NaN if there is only one.
         num_unique_ancestors: Distinct ancestors behind the particles, at a time between t/4 and t/2.
+        forecast: Quantiles (5, 25, 50, 75, 95 %) of the forecast of y, made before y was seen, on a leading axis. Of a
+            node filter: of a normal distribution with the mean and variance of the forecast.
         pit: Rank of y among the forecasts, between 0 and 1, for each component: uniform if the model is right; NaN if
             missing.
     """
@@ -82,4 +84,5 @@ class StepInfo:
     approximation_error: Float[Array, ""]
     rhat: Float[Array, " param"]
     num_unique_ancestors: Int[Array, ""]
+    forecast: PyTree
     pit: PyTree

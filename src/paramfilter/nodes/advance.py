@@ -18,10 +18,12 @@ from paramfilter import distributions
 from paramfilter.beliefs import Moments
 from paramfilter.filters.advance import WINDOW, History, Maker, Summary
 from paramfilter.filters.outliers import has_grown, widened
+from paramfilter.filters.rows import as_points, as_theta
 from paramfilter.filters.state import StepInfo
 from paramfilter.nodes.inner.forecast import Forecast
 from paramfilter.nodes.loop import is_due, next_state
 from paramfilter.nodes.state import Nodes, NodeState
+from paramfilter.numerics.quantiles import normal_quantiles, weighted_quantiles
 from paramfilter.outcome import Outcome
 from paramfilter.types import Inputs, Observation
 
@@ -80,6 +82,11 @@ def pit_of(forecast: Forecast, time: Int[Array, ""], y: Observation) -> Float[Ar
     return jnp.where(jnp.isnan(distributions.ravel(y)), jnp.nan, jnp.clip(place, 0.0, 1.0))
 
 
+def forecast_quantiles(forecast: Forecast, y: Observation) -> Observation:
+    """Return quantiles of a normal distribution with the mean and variance of a forecast, in the form of y."""
+    return jax.tree.map(normal_quantiles, like(y, forecast.mean), like(y, jnp.sqrt(forecast.variance)))
+
+
 def like(y: Observation, values: Float[Array, " obs"]) -> Observation:
     """Give a row of numbers the form of an observation."""
     leaves, structure = jax.tree.flatten(y)
@@ -107,6 +114,7 @@ def observed_step(filter: NodeFilter, before: NodeState, y: Observation, inputs:
         approximation_error=jnp.sqrt(jnp.max(after.surface_error)),
         rhat=jnp.full(filter.model.parameters.dimension, jnp.nan),
         num_unique_ancestors=jnp.int32(filter.num_nodes),
+        forecast=forecast_quantiles(forecast, y),
         pit=like(y, pit_of(forecast, before.time, y)),
     )
 
@@ -118,16 +126,27 @@ def log_evidence_increment(before: NodeState, after: NodeState) -> Float[Array, 
 
 def summarise(filter: NodeFilter, state: NodeState, info: StepInfo) -> History:
     """Return one row of the history."""
-    moments = theta_moments(state)
-    means, variances = filter.inner.moments(state.nodes.x)
-    mean, between = weighted_moments(state.nodes, means)
-    within = weighted_moments(state.nodes, variances)[0]
+    moments, parameters = theta_moments(state), filter.model.parameters
+    mean, variance = state_mean_and_variance(filter, state)
+    weights = jnp.exp(state.nodes.log_weights - state.nodes.log_total)
+    of_theta = as_theta(parameters, weighted_quantiles(weights, as_points(parameters, state.nodes.z)))
+    sd = jax.tree.map(jnp.sqrt, variance)
+    # Given theta the state is normal in most inner filters, and a mixture over nodes that agree is nearly so.
+    of_state = jax.tree.map(normal_quantiles, mean, sd)
     return History(
-        theta=Summary(moments.mean, jax.tree.map(jnp.sqrt, moments.variance)),
-        x=Summary(mean, jax.tree.map(lambda own, apart: jnp.sqrt(own + apart), within, between)),
+        theta=Summary(moments.mean, jax.tree.map(jnp.sqrt, moments.variance), of_theta),
+        x=Summary(mean, sd, of_state),
         info=info,
         maker=Maker(filter),
     )
+
+
+def state_mean_and_variance(filter: NodeFilter, state: NodeState) -> tuple[PyTree, PyTree]:
+    """Return filtered mean and variance of the state: of the mixture of what the nodes know."""
+    means, variances = filter.inner.moments(state.nodes.x)
+    mean, between = weighted_moments(state.nodes, means)
+    within = weighted_moments(state.nodes, variances)[0]
+    return mean, jax.tree.map(jnp.add, within, between)
 
 
 def theta_moments(state: NodeState) -> Moments:

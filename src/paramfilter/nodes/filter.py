@@ -21,7 +21,14 @@ from paramfilter.filters.fingerprint import model_fingerprint
 from paramfilter.filters.outliers import OutlierGate, require_outliers
 from paramfilter.filters.state import StepInfo
 from paramfilter.model import as_inputs
-from paramfilter.nodes.advance import advance, empty_records, forecast_by_nodes, summarise, theta_moments
+from paramfilter.nodes.advance import (
+    advance,
+    empty_records,
+    forecast_by_nodes,
+    state_mean_and_variance,
+    summarise,
+    theta_moments,
+)
 from paramfilter.nodes.inner.base import InnerFilter
 from paramfilter.nodes.lattice import lattice
 from paramfilter.nodes.loop import is_due
@@ -231,6 +238,10 @@ class NodeFilter(Filter):
         """Return mean and sd of each component of the next observation; NaN where a distribution has none."""
         forecast = forecast_by_nodes(self, state, y, inputs)
         return forecast.mean, jnp.sqrt(forecast.variance)
+
+    def state_moments(self, state: NodeState) -> tuple[PyTree, PyTree]:
+        """Return mean and variance of x_t over the weighted nodes; inside a trace."""
+        return state_mean_and_variance(self, state)
 
     def draw_joint(
         self, state: NodeState, key_choose: KeyArray, keys_draw: Key[Array, " draw"]

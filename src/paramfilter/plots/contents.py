@@ -1,46 +1,113 @@
-"""What pictures take out of results: the trees by label, and the components that were asked for."""
+"""What pictures take out of results: the trees by label, the components that were asked for, and intervals."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
+from paramfilter.calibration import Calibration
 from paramfilter.errors import DataError
+from paramfilter.fleet import Fleet
 from paramfilter.labels import Component, components_of
+from paramfilter.numerics.quantiles import LEVELS
 from paramfilter.plots.style import Asked
-from paramfilter.results import load_result
-from paramfilter.results.tables import moments_of
+from paramfilter.results import load_result, to_datatree
+from paramfilter.results.tables import values_of
+from paramfilter.results.tree import QUANTILES
+from paramfilter.running import History
 
 MOST_PANELS = 12
 
 Results = Any
-"""A `DataTree` from `to_datatree`, the path of a saved one, or a dict of these to be compared."""
+"""A `DataTree` from `to_datatree`, the path of a saved one, `(state, history)` with or without the data, or a dict."""
 
 
-def opened(results: Results) -> dict[str, Any]:
-    """Return results by label; one alone has the label ""."""
-    if isinstance(results, str | os.PathLike):
-        return {"": load_result(results)}
+@dataclass(frozen=True)
+class FleetTable:
+    """Posterior mean and sd of each parameter, with a leading axis of series, and the ids of the series."""
+
+    ids: tuple[Any, ...]
+    mean: Mapping[str, np.ndarray]
+    sd: Mapping[str, np.ndarray]
+
+
+def opened(results: Results, last: int | None = None) -> dict[str, Any]:
+    """Return results by label, cut to the last steps; one alone has the label ""."""
     if isinstance(results, Mapping) and not hasattr(results, "groups"):
         if not results:
             raise DataError("there is no result to draw: the dict is empty.")
-        return {str(label): tree for label, one in results.items() for tree in opened(one).values()}
+        return {str(label): tree for label, one in results.items() for tree in opened(one, last).values()}
+    if isinstance(results, str | os.PathLike):
+        results = load_result(results)
+    elif isinstance(results, tuple) and len(results) in (2, 3) and isinstance(results[1], History):
+        results = to_datatree(*results)
+    elif isinstance(results, tuple) and len(results) == 2 and isinstance(results[0], Fleet):
+        fleet, state = results
+        results = FleetTable(state.ids, fleet.mean(state), fleet.sd(state))
+    if isinstance(results, Calibration | FleetTable):
+        return {"": results}
     if not hasattr(results, "groups"):
         raise DataError(
-            f"a picture is drawn from pf.to_datatree(state, history), the path of a saved result, or a dict of these; "
-            f"got: {type(results).__name__}."
+            "a picture is drawn from pf.to_datatree(state, history), the path of a saved result, (state, history), "
+            f"or a dict of these; got: {type(results).__name__}."
         )
-    return {"": results}
+    return {"": results if last is None else _cut(results, last)}
 
 
-def components_drawn(trees: Mapping[str, Any], group: str, asked: Asked) -> list[Component]:
-    """Return which components of a filtered group are drawn: those asked for, or the first dozen of all."""
+def _cut(tree: Any, last: int) -> Any:
+    if last < 1:
+        raise DataError(f"last is the number of steps to draw, at least 1; got {last}.")
+    groups = {name: group.to_dataset() for name, group in tree.children.items()}
+    cut = {name: one.isel(time=slice(-last, None)) if "time" in one.dims else one for name, one in groups.items()}
+    made = type(tree).from_dict(cut)
+    made.attrs = tree.attrs
+    return made
+
+
+def heading_of(trees: Mapping[str, Any]) -> str:
+    """Say what a picture is about: model, filter, size, and how many observations up to when."""
+    known = [tree for tree in trees.values() if hasattr(tree, "children")]
+    if not known or len(known) < len(trees):
+        return ""
+    parts = [" and ".join(dict.fromkeys(tree.attrs["model"] for tree in known))]
+    if len(known) == 1:
+        parts.append(filter_of(known[0]))
+    return " · ".join([*parts, _span_of(known[0])])
+
+
+def filter_of(tree: Any) -> str:
+    """Name the filter of a result, and its size."""
+    attributes = tree.attrs
+    kind = "nodes" if has_nodes(tree) else "particles"
+    return f"{attributes['num_particles']} {kind}, {attributes['belief']}"
+
+
+def has_nodes(tree: Any) -> bool:
+    """Tell whether a node filter made a result."""
+    return "kept" in json.loads(tree.attrs["fingerprint"])
+
+
+def _span_of(tree: Any) -> str:
+    num, times = tree.attrs["num_observations"], tree["filtered"]["time"].to_numpy()
+    until = f" to {np.datetime_as_string(times[-1], unit='D')}" if times.dtype.kind == "M" else ""
+    return f"{num} observations{until}"
+
+
+def components_drawn(
+    trees: Mapping[str, Any], group: str, asked: Asked, most: int = MOST_PANELS
+) -> tuple[list[Component], str]:
+    """Return the components of a filtered group to draw, and a remark if some are left out."""
     known = {str(one): one for one in _components(next(iter(trees.values())), group)}
     drawn = [known[label] for label in chosen(list(known), asked)]
-    return drawn[:MOST_PANELS] if asked.names is None else drawn
+    if len(drawn) <= most:
+        return drawn, ""
+    return drawn[:most], f"{most} of {len(drawn)} shown; pass names=[...] for others"
 
 
 def chosen(known: Sequence[str], asked: Asked) -> list[str]:
@@ -58,7 +125,7 @@ def chosen(known: Sequence[str], asked: Asked) -> list[str]:
 
 def group_of(tree: Any, group: str) -> Any:
     """Return a group of a result, or say how to get it."""
-    if group not in tree.children:
+    if group not in getattr(tree, "children", {}):
         cures = {
             "observed_data": "give the observations to to_datatree(state, history, ys)",
             "predictions": "give it to to_datatree(state, history, forecast=pf.predict(...))",
@@ -68,12 +135,57 @@ def group_of(tree: Any, group: str) -> Any:
     return tree[group]
 
 
-def over_time(tree: Any, group: str, one: Component) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Return the variable that holds a component, with the component's mean and sd over time."""
+def variable_of(tree: Any, group: str, one: Component) -> Any:
+    """Return the variable that holds a component."""
     if one not in _components(tree, group):
         raise DataError(f"there is no {str(one)!r} in one of the results.")
-    variable = tree[group][one.name]
-    return variable, *moments_of(variable, one)
+    return tree[group][one.name]
+
+
+def interval(variable: Any, one: Component, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the central interval of a level over time, from the quantiles of the history.
+
+    Between the stored levels it is interpolated, and beyond them extended, on the scale of a normal distribution; it
+    stays inside the bounds of a parameter.
+    """
+    scores = ndtri(LEVELS)
+    known = np.stack([values_of(variable, one, name) for name in QUANTILES])
+
+    def at(target: float) -> np.ndarray:
+        right = int(np.clip(np.searchsorted(scores, target), 1, len(scores) - 1))
+        share = (target - scores[right - 1]) / (scores[right] - scores[right - 1])
+        return (1 - share) * known[right - 1] + share * known[right]
+
+    bounds = bounds_of(variable)
+    low, high = at(ndtri(0.5 - level / 2)), at(ndtri(0.5 + level / 2))
+    return np.clip(low, *bounds), np.clip(high, *bounds)
+
+
+def bounds_of(variable: Any) -> tuple[float, float]:
+    """Return the ends of a parameter's support."""
+    return variable.attrs.get("lower", -np.inf), variable.attrs.get("upper", np.inf)
+
+
+def column_of(variable: Any, one: Component) -> str:
+    """Return the label of a component of an observation: the column it came from, if it came from a table."""
+    columns = variable.attrs.get("columns")
+    if columns is None:
+        return str(one)
+    columns = [columns] if isinstance(columns, str) else list(columns)
+    return columns[one.place[-1] if one.place else 0]
+
+
+def observed_components(tree: Any, asked: Asked) -> list[Component]:
+    """Return the components of the observations that were asked for, by their names or their columns."""
+    observed = group_of(tree, "observed_data").data_vars
+    parts = [one for name, variable in observed.items() for one in components_of(str(name), variable.shape[1:])]
+    if asked.names is None:
+        return parts
+    by_column = {column_of(observed[one.name], one): one for one in parts}
+    if all(name in by_column for name in asked.names):
+        return [by_column[name] for name in asked.names]
+    by_label = {str(one): one for one in parts}
+    return [by_label[label] for label in chosen(list(by_label), asked)]
 
 
 def _components(tree: Any, group: str) -> list[Component]:

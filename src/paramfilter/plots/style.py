@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from paramfilter.extras import extra
 
@@ -13,29 +13,28 @@ EXTRA = "plots"
 MOST_LABELS = 6
 """Of times that are texts."""
 
-BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, YELLOW = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#F0E442",
-)
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
 """Of M. Okabe and K. Ito, Color Universal Design (2008)."""
 
-COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, YELLOW)
-"""Ordered so that neighbours differ most."""
+COLORS = (BLUE, VERMILION, GREEN, "#8A3F76", "#7A5C00")
+"""Of the lines: those of Okabe and Ito that have a contrast of 3 : 1 on white, and two of the others darkened to it."""
 
-INK, QUIET, GAP, ALARM = "#222222", "#888888", "#EDEDED", VERMILION
+DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
+"""A line style beside each color, for print in gray and for readers who see few colors."""
+
+INK, QUIET, GAP, ALARM = "#222222", "#808080", "#EDEDED", "#B00020"
 
 MOST_POINTS = 2000
 """Along the time axis: more than a figure has pixels."""
 
-WIDTH, WIDTH_OF_A_CELL = 8.0, 2.9
+WIDTH, CELL_WIDTH = 8.0, 2.9
 """Of a figure whose panels stand below each other, and of one panel in a grid; in inches."""
 
 MOST_COLUMNS = 3
+CHARACTERS_PER_INCH = 12
+"""Of a title."""
+MOST_STACKED = 4
+"""Panels below each other in one column; more of them stand in two."""
 
 LOOK = {
     "axes.spines.top": False,
@@ -67,24 +66,36 @@ class Asked:
         names: Variables to draw; None for all.
         truth: Known values by name.
         level: Of the intervals.
+        last: How many steps to draw, up to the last one; None for all.
     """
 
     names: tuple[str, ...] | None
     truth: Mapping[str, Any]
     level: float
+    last: int | None = None
 
 
-def asked_for(names: Iterable[str] | None, truth: Mapping[str, Any] | None, level: float) -> Asked:
+class Look(NamedTuple):
+    """How one of several results is drawn."""
+
+    color: str
+    dashes: Any
+
+
+def asked_for(
+    names: Iterable[str] | None, truth: Mapping[str, Any] | None, level: float, last: int | None = None
+) -> Asked:
     """Put what a caller wrote into one form: a name alone is a list of one."""
     names = (names,) if isinstance(names, str) else names
-    return Asked(None if names is None else tuple(names), truth or {}, level)
+    return Asked(None if names is None else tuple(names), truth or {}, level, last)
 
 
-def picture(draw: Callable[[Any, Asked], Any]):
-    """Turn a function that draws into a picture: the signature and the look of all, and a figure that is shown once.
+def picture(draw: Callable[[dict[str, Any], Asked], Any]):
+    """Turn a function that draws opened results into a picture: with the signature, the look and the title of all.
 
-    What is returned has no annotation, so that tools read the signature off `drawn`: it stands there and nowhere else.
+    The result has no annotation, so that tools read the signature off `drawn`: it stands there and nowhere else.
     """
+    from paramfilter.plots.contents import heading_of, opened
 
     def drawn(
         results: Any,
@@ -92,19 +103,16 @@ def picture(draw: Callable[[Any, Asked], Any]):
         names: Iterable[str] | None = None,
         truth: Mapping[str, Any] | None = None,
         level: float = 0.9,
+        last: int | None = None,
         title: str | None = None,
     ) -> Any:
-        matplotlib, pyplot = extra("matplotlib", EXTRA), extra("matplotlib.pyplot", EXTRA)
+        matplotlib = extra("matplotlib", EXTRA)
+        trees = opened(results, last)
         with matplotlib.rc_context(LOOK):
-            figure = draw(results, asked_for(names, truth, level))
-            _few_ticks(figure)
-            if title is not None:
-                figure.suptitle(title, x=0.01, ha="left", fontsize=12)
-        # A notebook shows what is returned, and a file needs no window; an open figure would be shown twice, or leak.
-        backends = matplotlib.backends
-        windows = backends.backend_registry.list_builtin(backends.BackendFilter.INTERACTIVE)
-        if matplotlib.get_backend().lower() not in map(str.lower, windows):
-            pyplot.close(figure)
+            figure = draw(trees, asked_for(names, truth, level, last))
+            label_few_texts(figure)
+            set_title(figure, heading_of(trees) if title is None else title)
+        close_unless_shown(figure)
         return figure
 
     # Not functools.wraps, whose __wrapped__ makes help() show the signature of `draw`.
@@ -113,7 +121,24 @@ def picture(draw: Callable[[Any, Asked], Any]):
     return drawn
 
 
-def _few_ticks(figure: Any) -> None:
+def set_title(figure: Any, title: str) -> None:
+    """Put a title at the top left, with the figure's remark below it; nothing takes no room."""
+    width = int(CHARACTERS_PER_INCH * figure.get_figwidth())
+    lines = [line for text in (title, figure.get_label()) if text for line in textwrap.wrap(text, width)]
+    if lines:
+        figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=11, color=INK)
+
+
+def close_unless_shown(figure: Any) -> None:
+    """Close a figure that no window shows: a notebook shows what is returned, and would show an open one twice."""
+    matplotlib, pyplot = extra("matplotlib", EXTRA), extra("matplotlib.pyplot", EXTRA)
+    backends = matplotlib.backends
+    windows = backends.backend_registry.list_builtin(backends.BackendFilter.INTERACTIVE)
+    if matplotlib.get_backend().lower() not in map(str.lower, windows):
+        pyplot.close(figure)
+
+
+def label_few_texts(figure: Any) -> None:
     """Label a few of the times only, where they are texts: each of them would have a tick of its own."""
     ticker, category = extra("matplotlib.ticker", EXTRA), extra("matplotlib.category", EXTRA)
     for axes in figure.axes:
@@ -121,36 +146,58 @@ def _few_ticks(figure: Any) -> None:
             axes.xaxis.set_major_locator(ticker.MaxNLocator(MOST_LABELS, integer=True))
 
 
-def coloured(trees: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """Give each result a colour, from the first again after the last."""
-    for (label, tree), colour in zip(trees.items(), itertools.cycle(COLOURS), strict=False):
-        yield label, tree, colour
+def styled(trees: Mapping[str, Any]) -> Iterator[tuple[str, Any, Look]]:
+    """Give each result a color and a line style; the sixth has the first color with another style."""
+    for place, (label, tree) in enumerate(trees.items()):
+        yield label, tree, Look(COLORS[place % len(COLORS)], DASHES[(place + place // len(COLORS)) % len(DASHES)])
 
 
 def panels(num: int, height: float, **options: Any) -> tuple[Any, Sequence[Any]]:
-    """Return a figure with panels below each other."""
-    pyplot = extra("matplotlib.pyplot", EXTRA)
-    figure, axes = pyplot.subplots(
-        num, 1, figsize=(WIDTH, 0.5 + height * num), layout="constrained", squeeze=False, **options
-    )
-    return figure, list(axes[:, 0])
+    """Return a figure with panels below each other, in two columns if there are many."""
+    columns = 1 if num <= MOST_STACKED else 2
+    figure, axes = _subplots(num, columns, (WIDTH if columns == 1 else 1.3 * WIDTH), height, **options)
+    if columns > 1 and options.get("sharex") and num % columns:  # the panel above the empty place ends its column
+        axes[num - columns].tick_params(labelbottom=True)
+    return figure, axes
 
 
-def grid(num: int, height: float) -> tuple[Any, Sequence[Any]]:
+def grid(num: int, height: float, **options: Any) -> tuple[Any, Sequence[Any]]:
     """Return a figure with small panels side by side, row after row."""
-    pyplot = extra("matplotlib.pyplot", EXTRA)
     columns = min(MOST_COLUMNS, num)
+    return _subplots(num, columns, max(0.75 * WIDTH, 0.5 + CELL_WIDTH * columns), height, **options)
+
+
+def _subplots(num: int, columns: int, width: float, height: float, **options: Any) -> tuple[Any, Sequence[Any]]:
+    pyplot = extra("matplotlib.pyplot", EXTRA)
     rows = -(-num // columns)
-    size = (max(WIDTH / 2, 0.5 + WIDTH_OF_A_CELL * columns), 0.5 + height * rows)
-    figure, axes = pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    size = (width, 0.7 + height * rows)
+    figure, axes = pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)
     for axis in axes.flat[num:]:
         axis.set_axis_off()
     return figure, list(axes.flat[:num])
 
 
-def legend_above(axis: Any) -> None:
-    """Put the legend above an axis, at its right end."""
-    axis.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
+def legend_below(figure: Any, *axes: Any) -> None:
+    """Put one legend of some axes below a figure, each label once, in as many columns as have room."""
+    found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    widths = [0.65 + len(label) / 15 for label in found]
+    columns = len(found)
+    while columns > 1 and sum(max(widths[first::columns]) for first in range(columns)) > figure.get_figwidth():
+        columns -= 1
+    if found:
+        figure.legend(list(found.values()), list(found), loc="outside lower left", ncols=columns)
+
+
+def note(figure: Any, text: str) -> None:
+    """Leave a remark with a figure, to be written below its title."""
+    figure.set_label(text)
+
+
+def label_time(axes: Sequence[Any]) -> None:
+    """Name the time axis of the panels that show its ticks."""
+    for axis in axes:
+        if axis.get_subplotspec().is_last_row():
+            axis.set_xlabel("time")
 
 
 def without_y(axis: Any) -> None:

@@ -1,6 +1,5 @@
 """What a run has found, as labelled arrays that can be kept, compared, drawn and read by ArviZ."""
 
-from paramfilter.results.bands import band
 from paramfilter.results.keeping import load_result, save_result
 from paramfilter.results.record import record_of
 from paramfilter.results.tables import to_pandas, to_parquet, to_polars
@@ -8,7 +7,6 @@ from paramfilter.results.tree import to_datatree
 from paramfilter.running import concat_histories, history_row
 
 __all__ = [
-    "band",
     "concat_histories",
     "history_row",
     "load_result",

@@ -18,6 +18,7 @@ def record_of(tree: Any) -> Record:
     stats = tree["filter_stats"]
     figures = {str(name): jnp.asarray(values) for name, values in stats.data_vars.items()}
     ranks = {name.removeprefix(PIT): figures.pop(name) for name in tuple(figures) if name.startswith(PIT)}
+    forecasts = {str(name): np.moveaxis(np.asarray(one), 0, 1) for name, one in tree["one_step"].data_vars.items()}
     return Record(
         fingerprint=tree.attrs["fingerprint"],
         time=int(tree.attrs["num_observations"]),
@@ -26,8 +27,13 @@ def record_of(tree: Any) -> Record:
         num_values=count_distinct(_thetas(tree)),
         skips_outliers=bool(tree.attrs.get("skips_outliers", 0)),
         error=tree.attrs.get("error"),
-        info=StepInfo(pit=ranks["y"] if list(ranks) == ["y"] else ranks, **figures),
+        info=StepInfo(pit=_alone(ranks), forecast=_alone(forecasts), **figures),
     )
+
+
+def _alone(named: dict[str, Any]) -> Any:
+    """Return an array without its name if it is the only one, as a model that observes one array has it."""
+    return named["y"] if list(named) == ["y"] else named
 
 
 def _thetas(tree: Any) -> np.ndarray:

@@ -9,21 +9,18 @@ import numpy as np
 
 from paramfilter.extras import extra
 from paramfilter.labels import Component, components_of
-from paramfilter.results.bands import band
 from paramfilter.results.tree import MOMENTS
-
-LEVEL = 0.9
 
 STATS = ("ess", "log_evidence_increment", "approximation_error", "num_unique_ancestors", "outcome")
 
 
 def to_pandas(tree: Any) -> Any:
-    """Return a pandas table with mean, sd and 90 % interval of each parameter and state after each observation."""
+    """Return a pandas table with mean, sd and quantiles of each parameter and state after each observation."""
     return extra("pandas", "tables").DataFrame(columns_of(tree)).set_index("time")
 
 
 def to_polars(tree: Any) -> Any:
-    """Return a polars table with mean, sd and 90 % interval of each parameter and state after each observation."""
+    """Return a polars table with mean, sd and quantiles of each parameter and state after each observation."""
     return extra("polars", "tables").DataFrame(columns_of(tree))
 
 
@@ -39,10 +36,7 @@ def columns_of(tree: Any) -> dict[str, np.ndarray]:
     for group in ("filtered", "filtered_state"):
         for name, variable in tree[group].data_vars.items():
             for one in components_of(str(name), variable.shape[2:]):
-                mean, sd = moments_of(variable, one)
-                low, high = band(mean, sd, LEVEL, **bounds_of(variable))
-                ends = {f"q{50 - 50 * LEVEL:02.0f}": low, f"q{50 + 50 * LEVEL:02.0f}": high}
-                columns |= {f"{one}_{part}": column for part, column in {"mean": mean, "sd": sd, **ends}.items()}
+                columns |= {f"{one}_{part}": values_of(variable, one, part) for part in MOMENTS}
     return columns | {name: tree["filter_stats"][name].to_numpy() for name in STATS}
 
 
@@ -52,12 +46,6 @@ def _fine_enough(times: np.ndarray) -> np.ndarray:
     return times.astype("datetime64[ms]") if is_coarse else times
 
 
-def moments_of(variable: Any, one: Component) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and sd over time of a component of a filtered variable."""
-    mean, sd = (np.asarray(variable.sel(moment=moment))[:, *one.place] for moment in MOMENTS)
-    return mean, sd
-
-
-def bounds_of(variable: Any) -> dict[str, float]:
-    """Return the bounds of a variable as `band` takes them."""
-    return {"lower": variable.attrs.get("lower", -np.inf), "upper": variable.attrs.get("upper", np.inf)}
+def values_of(variable: Any, one: Component, moment: str) -> np.ndarray:
+    """Return a moment (one of `MOMENTS`) of a component of a filtered variable over time."""
+    return np.asarray(variable.sel(moment=moment))[:, *one.place]

@@ -5,8 +5,9 @@ Groups, each with its own dimensions:
     posterior       (chain, draw)      theta now; a chain is an island, its draws are equally weighted
     prior           (chain, draw)      theta before any data
     particles       (chain, particle)  theta and x of the particles, with `log_weight`
-    filtered        (moment, time)     posterior mean and sd of theta after each observation
+    filtered        (moment, time)     mean, sd, q05, q25, q50, q75, q95 of theta after each observation
     filtered_state  (moment, time)     the same of x
+    one_step        (moment, time)     q05 to q95 of the forecast of each observation, made before it was seen
     filter_stats    (time)             ess, log_evidence_increment, rhat, ... of each step
     observed_data   (time)             y, if it is given; constant_data: the inputs
     predictions     (chain, draw, ahead)  a forecast, if one is given
@@ -27,12 +28,15 @@ import numpy as np
 
 from paramfilter.extras import extra
 from paramfilter.filters import Filter
+from paramfilter.numerics.quantiles import LEVELS
 from paramfilter.observations import Observations
 from paramfilter.running import Forecast, History, Summary
 
 EXTRA = "results"
 
-MOMENTS = ("mean", "sd")
+QUANTILES = tuple(f"q{100 * level:02.0f}" for level in LEVELS)
+MOMENTS = ("mean", "sd", *QUANTILES)
+"""What `filtered` holds of each parameter, by name."""
 
 PIT = "pit_"
 """In front of the names of what was observed: where it lay among the forecasts."""
@@ -70,17 +74,21 @@ def to_datatree(
         "prior": _draws(filter, _prior_draws(filter)),
         "particles": _particles(filter, state),
         "filtered": _moments(history.theta, times, _supports(filter)),
-        "filtered_state": _moments(Summary(*map(_of_state, (history.x.mean, history.x.sd))), times, {}),
+        "filtered_state": _moments(_named_state(history.x), times, {}),
+        "one_step": _one_step(history.info.forecast, times, _labels(data)),
         "filter_stats": _stats(filter, history, times),
     }
     if data is not None:
-        groups["observed_data"] = _dataset(_of_observation(data.ys), ("time",), {"time": times})
+        groups["observed_data"] = _dataset(_of_observation(data.ys), ("time",), {"time": times}, _labels(data))
     if data is not None and data.inputs is not None:
         groups["constant_data"] = _dataset(named(data.inputs, "inputs"), ("time",), {"time": times})
     if forecast is not None:
-        ahead = {"ahead": np.arange(1, 1 + jax.tree.leaves(forecast.y)[0].shape[1])}
+        num_ahead = jax.tree.leaves(forecast.y)[0].shape[1]
+        ahead = {"ahead": np.arange(1, 1 + num_ahead)}
+        if (coming := times_after(times, num_ahead)) is not None:
+            ahead["time"] = ("ahead", coming)
         drawn = jax.tree.map(lambda leaf: leaf[None], _of_observation(forecast.y) | _of_state(forecast.x))
-        groups["predictions"] = _dataset(drawn, ("chain", "draw", "ahead"), ahead)
+        groups["predictions"] = _dataset(drawn, ("chain", "draw", "ahead"), ahead, _labels(data))
     for name in ("posterior", "prior", "particles", "filtered"):
         groups[name] = _in_order(groups[name], filter.model.prior)
     tree = xarray.DataTree.from_dict(groups)
@@ -145,8 +153,52 @@ def _dataset(
 
 
 def _moments(summary: Summary, times: np.ndarray, supports: Mapping[str, Mapping[str, float]]) -> Any:
-    stacked = {name: np.stack([summary.mean[name], summary.sd[name]]) for name in summary.mean}
+    stacked = {
+        name: np.concatenate([np.stack([mean, summary.sd[name]]), np.moveaxis(summary.quantiles[name], 1, 0)])
+        for name, mean in summary.mean.items()
+    }
     return _dataset(stacked, ("moment", "time"), {"moment": list(MOMENTS), "time": times}, supports)
+
+
+def _named_state(summary: Summary) -> Summary:
+    return Summary(*map(_of_state, (summary.mean, summary.sd, summary.quantiles)))
+
+
+def _one_step(quantiles: Any, times: np.ndarray, labels: Mapping[str, Mapping[str, Any]]) -> Any:
+    values = {name: np.moveaxis(leaf, 1, 0) for name, leaf in _of_observation(quantiles).items()}
+    return _dataset(values, ("moment", "time"), {"moment": list(QUANTILES), "time": times}, labels)
+
+
+def _labels(data: Observations | None) -> dict[str, dict[str, Any]]:
+    """Return the columns that observations came from, by the names of variables."""
+    if data is None or data.columns is None:
+        return {}
+    paths, _ = jax.tree_util.tree_flatten_with_path(data.columns, is_leaf=lambda one: isinstance(one, list))
+    name_of = lambda path: jax.tree_util.keystr(path, simple=True, separator=".") or "y"
+    return {name_of(path): {"columns": [own] if isinstance(own, str) else own} for path, own in paths}
+
+
+def times_after(times: np.ndarray, num_steps: int) -> np.ndarray | None:
+    """Go on with times: by their usual step, by months if all are on one day of the month; None if they are texts.
+
+    >>> times_after(np.array(["2026-01-31", "2026-02-01"], "datetime64[D]"), 2).astype(str).tolist()
+    ['2026-02-02', '2026-02-03']
+    >>> times_after(np.array(["2026-01-15", "2026-02-15", "2026-03-15"], "datetime64[D]"), 1).astype(str).tolist()
+    ['2026-04-15']
+    >>> times_after(np.array([1, 2, 3]), 2).tolist()
+    [4, 5]
+    """
+    if times.dtype.kind not in "Miuf" or len(times) == 0:
+        return None
+    ahead = np.arange(1, 1 + num_steps)
+    if len(times) == 1:
+        return times[-1] + ahead if times.dtype.kind in "iuf" else None
+    if times.dtype.kind == "M":
+        months = times.astype("datetime64[M]")
+        steps, within = np.unique(np.diff(months)), np.unique(times - months.astype(times.dtype))
+        if len(steps) == len(within) == 1 and steps[0] > np.timedelta64(0, "M"):
+            return (months[-1] + ahead * steps[0]).astype(times.dtype) + within[0]
+    return times[-1] + ahead * np.median(np.diff(times)).astype(np.diff(times).dtype)
 
 
 def _draws(filter: Filter, drawn: Mapping[str, Any]) -> Any:
