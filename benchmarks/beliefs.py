@@ -23,10 +23,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from tests.support import gibbs
+from tests.support.judging import last_state
 
 import paramfilter as pf
-from benchmarks import gibbs, references
-from benchmarks.judging import last_state
+from benchmarks import references
 from benchmarks.near_observation import NearObservation
 from benchmarks.problems import PROBLEMS, SEEDS, Problem, data
 from benchmarks.tables import put_row, write_table

@@ -5,8 +5,8 @@ import logging
 import re
 
 import pytest
-from benchmarks.streams.toy import HashResidents, line
 from starlette.testclient import TestClient
+from tests.support.streams.toy import HashResidents, line
 
 import paramfilter as pf
 from paramfilter_streams import FileLog, Store, Worker
