@@ -28,6 +28,7 @@ from tests.support.judging import last_state
 
 import paramfilter as pf
 from benchmarks import references
+from benchmarks.models import multispecies, smooth_transition, theta_logistic
 from benchmarks.near_observation import NearObservation
 from benchmarks.problems import PROBLEMS, SEEDS, Problem, data
 from benchmarks.tables import put_row, write_table
@@ -43,15 +44,7 @@ from paramfilter.choosing import choose_belief
 from paramfilter.errors import BeliefError
 from paramfilter.filters import FilterState, StepInfo
 from paramfilter.inspect.dependence import ThetaFactors
-from paramfilter.models import (
-    cauchy_ar1,
-    multispecies,
-    sin,
-    smooth_transition,
-    star,
-    stochastic_volatility,
-    theta_logistic,
-)
+from paramfilter.models import cauchy_ar1, sin, star, stochastic_volatility
 from paramfilter.proposals import Bootstrap
 
 NUM_DATA_SETS = 20
