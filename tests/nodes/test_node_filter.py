@@ -151,7 +151,9 @@ def test_the_same_key_gives_the_same_nodes_and_another_others(after):
     assert not np.array_equal(other.nodes.z, after[0].nodes.z)
 
 
+@pytest.mark.slow
 def test_a_fleet_of_node_filters_is_each_of_them(after):
+    """Over a long series; `test_contract` has a short one."""
     fleet = pf.Fleet(FILTER)
     state = fleet.init(jax.random.key(7), ["a", "b"])
     first = fleet.one(state, "a")
