@@ -28,12 +28,16 @@ def path(seed):
     return jax.lax.scan(lambda x, e: (0.6 * x + e,) * 2, jnp.zeros(()), noise)[1]
 
 
-def learned(bound, shared, seed):
+@cache
+def learner(model, belief):
+    """Return a belief, what it shares, and the compiled function that lets it learn from a path."""
+    bound = belief.bind(model)
+    shared = bound.start_shared(jnp.asarray(model.parameters.prior_draws[:64], float))
+
     def step(statistic, pair):
         return bound.absorb(shared, statistic, Datum(*pair, pair[1], None)), None
 
-    xs = path(seed)
-    return jax.jit(lambda s: jax.lax.scan(step, s, (xs[:-1], xs[1:]))[0])(bound.start())
+    return bound, shared, jax.jit(lambda xs: jax.lax.scan(step, bound.start(), (xs[:-1], xs[1:]))[0])
 
 
 CASES = {
@@ -47,15 +51,12 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_moments_are_those_of_the_mixture(case, float64):
     model, belief, tolerance = CASES[case]
-    bound = belief.bind(model)
+    bound, shared, learn = learner(model, belief)
     assert bound.can_mix
     z = jnp.zeros(model.parameters.dimension)
-    shared = bound.start_shared(jnp.asarray(model.parameters.prior_draws[:64], float))
-    first, second = (learned(bound, shared, seed) for seed in (0, 1))
-    one, other, mixed = (
-        jax.jit(bound.moments)(shared, statistic, z)
-        for statistic in (first, second, bound.mixed(shared, first, second))
-    )
+    first, second = (learn(path(seed)) for seed in (0, 1))
+    moments = jax.jit(lambda statistic: bound.moments(shared, statistic, z))
+    one, other, mixed = map(moments, (first, second, jax.jit(bound.mixed)(shared, first, second)))
     for name in model.parameters.names:
         means, variances = np.array([one.mean[name], other.mean[name]]), [one.variance[name], other.variance[name]]
         variance = np.mean(variances) + np.var(means)
@@ -67,13 +68,12 @@ def test_moments_are_those_of_the_mixture(case, float64):
 @pytest.mark.parametrize("case", CASES)
 def test_a_belief_mixed_with_itself_stays(case, float64):
     model, belief, _ = CASES[case]
-    bound = belief.bind(model)
-    shared = bound.start_shared(jnp.asarray(model.parameters.prior_draws[:64], float))
-    first = learned(bound, shared, 0)
+    bound, shared, learn = learner(model, belief)
+    first = learn(path(0))
     middle = model.parameters.unconstrain({"q": 0.49} if case == "variance" else {"phi": 0.6})
     points = middle + 0.05 * jnp.arange(-2.0, 3.0)[:, None]
     density = jax.jit(lambda s: jax.vmap(lambda z: bound.log_prob(shared, s, z))(points))
-    assert np.allclose(density(bound.mixed(shared, first, first)), density(first), atol=0.01)
+    assert np.allclose(density(jax.jit(bound.mixed)(shared, first, first)), density(first), atol=0.01)
 
 
 @cache
@@ -169,15 +169,13 @@ def test_what_cannot_be_mixed_is_refused():
 
 def test_a_belief_at_nodes_is_the_mixture_over_all_ancestors(float64):
     """Three ancestors with beliefs of their own, against the mixture of what each would believe, on a fine grid."""
-    bound = Chebyshev(49).bind(COEFFICIENT)
-    statistics = jax.tree.map(
-        lambda *leaves: jnp.stack(leaves), *(learned(bound, shared_of(bound), seed) for seed in (0, 1, 2))
-    )
+    bound, shared, learn = learner(COEFFICIENT, Chebyshev(49))
+    statistics = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(learn(path(seed)) for seed in (0, 1, 2)))
     x_prev, x, y = jnp.array([1.0, 1.5, -0.5]), jnp.array([1.2, 0.4]), jnp.zeros(())
     ancestors = jnp.array([[0, 1, 2], [2, 2, 0]])
-    found = jax.jit(bound.absorb_from_many)(shared_of(bound), statistics, Datum(x_prev, x, y, None), ancestors)
+    found = jax.jit(bound.absorb_from_many)(shared, statistics, Datum(x_prev, x, y, None), ancestors)
     grid = jnp.linspace(0.3, 0.9, 301)[:, None]
-    log_prob = lambda s: jax.vmap(lambda z: bound.log_prob(shared_of(bound), s, z))(grid)
+    log_prob = lambda s: jax.vmap(lambda z: bound.log_prob(shared, s, z))(grid)
     believed = jax.jit(jax.vmap(log_prob))(statistics)
     for row in range(2):
         moved = dist.Normal(grid[:, 0] * x_prev[ancestors[row]][:, None], 0.7).log_prob(x[row])
@@ -191,18 +189,13 @@ def test_a_belief_at_nodes_is_the_mixture_over_all_ancestors(float64):
 @pytest.mark.slow
 @pytest.mark.parametrize("belief", [Chebyshev(33), Forgetting(Chebyshev(33), 20.0)])
 def test_one_ancestor_of_several_gives_what_the_path_gives(belief, float64):
-    bound = belief.bind(COEFFICIENT)
-    shared = shared_of(bound)
-    one = jax.tree.map(lambda leaf: leaf[None], learned(bound, shared, 0))
+    bound, shared, learn = learner(COEFFICIENT, belief)
+    one = jax.tree.map(lambda leaf: leaf[None], learn(path(0)))
     datum = Datum(jnp.array([1.0]), jnp.array([1.3]), jnp.zeros(()), None)
     points = 0.6 + 0.05 * jnp.arange(-2.0, 3.0)[:, None]
     density = lambda s: jax.vmap(lambda z: bound.log_prob(shared, jax.tree.map(lambda leaf: leaf[0], s), z))(points)
     same = jax.jit(bound.absorb_from_many)(shared, one, datum, jnp.zeros((1, 4), jnp.int32))
     np.testing.assert_allclose(density(same), density(bound.absorb_all(shared, one, datum)), atol=1e-6)
-
-
-def shared_of(bound):
-    return bound.start_shared(jnp.asarray(COEFFICIENT.parameters.prior_draws[:64], float))
 
 
 def skewed(point):

@@ -96,7 +96,9 @@ def test_chunks_steps_and_a_restored_state_give_the_same_bits(after, tmp_path):
     assert_same(state, after[0])
 
 
+@pytest.mark.slow
 def test_a_scan_does_what_run_does(after):
+    """The step as JAX traces it; a fleet in `test_contract` traces it quickly."""
     state, info = jax.jit(lambda state, ys: jax.lax.scan(FILTER.step, state, ys))(
         FILTER.init(jax.random.key(1)), jnp.asarray(YS)
     )
