@@ -20,7 +20,7 @@ COEFFICIENT = pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5), q=0.49)
 VARIANCE = pf.models.linear_gaussian(phi=0.7, q=dist.InverseGamma(3.0, 2.0))
 BOTH = pf.models.linear_gaussian(phi=dist.Normal(0.2, 0.5), q=dist.InverseGamma(3.0, 2.0))
 NUM_STEPS = 200
-PAIRS = np.arange(0, 60), np.arange(100, 160)
+NUM_PARTICLES, NUM_PAIRS = 200, 60
 
 
 def path(seed):
@@ -79,10 +79,19 @@ def test_a_belief_mixed_with_itself_stays(case, float64):
 @cache
 def population(num_steps):
     """Return a filter of coefficient and noise after some steps, on which paths disagree, and its state."""
-    filter = pf.extended_parameter_filter(BOTH, 200, belief=CrossInterpolation(), num_ancestors=1)
+    filter = pf.extended_parameter_filter(BOTH, NUM_PARTICLES, belief=CrossInterpolation(), num_ancestors=1)
     ys = pf.simulate(jax.random.key(5), BOTH, {"phi": 0.6, "q": 0.5}, num_steps)[1]
     go_on = jax.jit(lambda state: jax.lax.fori_loop(0, num_steps, lambda t, s: filter.step(s, ys[t])[0], state))
     return filter.bound_belief, go_on(filter.init(jax.random.key(6)))
+
+
+@cache
+def mixed_pairs(num_steps):
+    """Return each particle's belief, the one it is paired with, and what they are mixed to."""
+    bound, state = population(num_steps)
+    turned = jax.tree.map(lambda leaf: jnp.roll(leaf, NUM_PARTICLES // 2, axis=0), state.statistics)
+    mix = jax.jit(jax.vmap(bound.mixed, in_axes=(None, 0, 0)))
+    return state.statistics, turned, mix(state.shared, state.statistics, turned)
 
 
 def grid_moments(bound, shared, statistic):
@@ -104,9 +113,9 @@ def test_mixing_keeps_what_ties_parameters_together(float64):
     shared = state.shared
     assert shared.fit.is_good
     moments = jax.jit(jax.vmap(lambda statistic: grid_moments(bound, shared, statistic)))
-    first, second = (jax.tree.map(lambda leaf, part=part: leaf[part], state.statistics) for part in PAIRS)
-    one, other = moments(first), moments(second)
-    mixed = moments(jax.jit(jax.vmap(bound.mixed, in_axes=(None, 0, 0)))(shared, first, second))
+    one, other, mixed = (
+        moments(jax.tree.map(lambda leaf: leaf[:NUM_PAIRS], statistics)) for statistics in mixed_pairs(120)
+    )
     half = 0.5 * (one[0] - other[0])
     covariance = 0.5 * (one[1] + other[1]) + half[:, :, None] * half[:, None]
     sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
@@ -142,9 +151,7 @@ def test_pivots_mixed_with_themselves_stay(float64):
 def test_new_pivots_leave_a_mixed_belief_as_it_is(float64):
     """The model is exactly separable, so that only a constant of the log density may change."""
     bound, state = population(120)
-    shared, statistics = state.shared, state.statistics
-    turned = jax.tree.map(lambda leaf: jnp.roll(leaf, 100, axis=0), statistics)
-    mixed = jax.vmap(bound.mixed, in_axes=(None, 0, 0))(shared, statistics, turned)
+    shared, mixed = state.shared, mixed_pairs(120)[2]
     elsewhere = Spread(shared.spread.mean + 0.3 * shared.spread.factor[:, 0], 0.8 * shared.spread.factor)
     renewed, kept = jax.jit(bound._refreshed)(replace(shared, spread=elsewhere), mixed)
     places = jax.vmap(elsewhere.from_standard)(0.8 * jax.random.normal(jax.random.key(0), (6, 2)))
@@ -169,7 +176,7 @@ def test_what_cannot_be_mixed_is_refused():
 
 def test_a_belief_at_nodes_is_the_mixture_over_all_ancestors(float64):
     """Three ancestors with beliefs of their own, against the mixture of what each would believe, on a fine grid."""
-    bound, shared, learn = learner(COEFFICIENT, Chebyshev(49))
+    bound, shared, learn = learner(COEFFICIENT, Chebyshev(33))
     statistics = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(learn(path(seed)) for seed in (0, 1, 2)))
     x_prev, x, y = jnp.array([1.0, 1.5, -0.5]), jnp.array([1.2, 0.4]), jnp.zeros(())
     ancestors = jnp.array([[0, 1, 2], [2, 2, 0]])
