@@ -23,11 +23,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from tests.support import gibbs
+from tests.support.judging import last_state
 
 import paramfilter as pf
-from benchmarks import gibbs, references
-from benchmarks.judging import last_state
+from benchmarks import references
 from benchmarks.mixing import num_ancestors
+from benchmarks.models import multispecies, smooth_transition, theta_logistic
 from benchmarks.near_observation import NearObservation
 from benchmarks.problems import PROBLEMS, SEEDS, Problem, data
 from benchmarks.tables import put_row, write_table
@@ -43,15 +45,7 @@ from paramfilter.beliefs import (
 from paramfilter.errors import BeliefError
 from paramfilter.filters import FilterState, NoMixing, StepInfo
 from paramfilter.inspect.dependence import ThetaFactors
-from paramfilter.models import (
-    cauchy_ar1,
-    multispecies,
-    sin,
-    smooth_transition,
-    star,
-    stochastic_volatility,
-    theta_logistic,
-)
+from paramfilter.models import cauchy_ar1, sin, star, stochastic_volatility
 from paramfilter.proposals import Bootstrap
 
 NUM_DATA_SETS = 20

@@ -16,8 +16,8 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from tests.support.processes import found_by
 
-from benchmarks.processes import found_by
 from benchmarks.tables import put_row
 
 NUM_ROUNDS = 3

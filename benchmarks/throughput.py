@@ -16,9 +16,9 @@ import subprocess
 import sys
 
 import numpy as np
+from tests.support.processes import SINGLE_THREAD_FLAGS
 
 from benchmarks.environments import python_of
-from benchmarks.processes import SINGLE_THREAD_FLAGS
 from benchmarks.tables import put_row
 
 NUM_ROUNDS = 5

@@ -8,7 +8,7 @@ cores the machine has. Hypothesis draws the same examples in every run (profile 
 
 import os
 
-from benchmarks.processes import SINGLE_THREAD_FLAGS
+from tests.support.processes import SINGLE_THREAD_FLAGS
 
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {SINGLE_THREAD_FLAGS}".strip()
 os.environ.setdefault("OMP_NUM_THREADS", "1")

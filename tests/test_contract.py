@@ -121,7 +121,9 @@ def test_results_and_a_diagnosis(filter, ran):
     assert diagnosis.passed and f"{NUM_STEPS} steps" in str(diagnosis)
 
 
+@pytest.mark.slow
 def test_filters_can_be_vmapped(filter, begun):
+    """By hand; quickly, by a fleet below, which maps its steps as well."""
     step = jax.jit(jax.vmap(filter.step, in_axes=(None, 0, None)))
     both = step(begun, jnp.array([0.1, 0.6]), {"push": jnp.float32(0.0)})[0]
     alone = filter.step(begun, 0.6, {"push": jnp.float32(0.0)})[0]
@@ -134,7 +136,11 @@ def test_a_series_of_a_fleet_does_not_notice_the_others(filter, tmp_path):
     fleet, together = pf.Fleet(filter), {"push": np.tile(inputs["push"], (2, 1))}
     first = {"push": np.zeros(2, np.float32)}
     both = fleet.init(jax.random.key(4), ["a", "b"], inputs=first)
+    alone, _ = pf.run(filter, fleet.one(both, "a"), ys, inputs, progress=False)
     both = fleet.run(both, np.stack([ys, -ys]), inputs=together)
+    np.testing.assert_allclose(fleet.one(both, "a").log_evidence, alone.log_evidence, atol=1e-3)
+    mean, sd = (getattr(filter.posterior(alone), part)()["phi"] for part in ("mean", "sd"))
+    assert abs(float(fleet.mean(both)["phi"][0]) - float(mean)) < 0.05 * float(sd)
     other = fleet.init(jax.random.key(4), ["c", "a"], inputs=first)
     other = fleet.run(other, np.stack([0 * ys, ys]), inputs=together)
     assert same(fleet.one(both, "a"), fleet.one(other, "a"))

@@ -6,9 +6,9 @@ import re
 import jax
 import numpyro.distributions as dist
 import pytest
-from benchmarks.processes import found_by
 
 import paramfilter as pf
+from tests.support.processes import found_by
 
 COLLECTIVES = "all-gather|all-reduce|all-to-all|reduce-scatter|collective-permute"
 

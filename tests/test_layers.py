@@ -29,6 +29,12 @@ def test_every_module_is_described_in_the_order_of_the_layers():
     assert described == [module for layer in layers["layers"]() for module in layer]
 
 
+def test_tests_stand_without_the_benchmarks():
+    """Imports, also those of programs that a test writes; what both need is in `tests/support`."""
+    imports = re.compile(r"""\b(?:from|import)\s+benchmarks\b|["']benchmarks\.""")
+    assert [str(file) for file in (ROOT / "tests").rglob("*.py") if imports.search(file.read_text())] == []
+
+
 def test_importing_the_package_pulls_in_nothing_heavy():
     """Our imports are checked statically; this sees what the imports of our imports bring along."""
     heavy = ["matplotlib", "xarray", "pandas", "polars", "narwhals", "pyarrow", "typer", "blackjax", "IPython"]

@@ -2,7 +2,6 @@
 
 import importlib
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -10,117 +9,49 @@ import pytest
 from scipy import stats
 
 import paramfilter as pf
-from paramfilter.inspect.probe import probe
+from tests.support.models import (
+    ROUNDING,
+    agrees,
+    simulates_finite_series,
+    stays_finite_over_the_prior,
+    survives_coordinates,
+)
 
 NUM_STEPS = 500
-ROUNDING = 1e-5
-"""Relative, of a log density in float32 against one in float64."""
-
-FORMULA_TOLERANCE = 1e-4
-"""Relative, where logarithms of small shares are divided by a small noise in float32."""
-
-OF_THE_CONTEST = ("theta_logistic", "smooth_transition", "multispecies", "epidemic", "rainfall_runoff")
-NAMES = (
-    "sin",
-    "cauchy_ar1",
-    "star",
-    "stochastic_volatility",
-    "tracking",
-    "regime_switching",
-)
+NAMES = ("sin", "cauchy_ar1", "star", "stochastic_volatility", "tracking", "regime_switching")
 MODULES = {name: importlib.import_module(f"paramfilter.models.{name}") for name in NAMES}
-MODULES |= {name: importlib.import_module(f"benchmarks.models.{name}") for name in OF_THE_CONTEST}
 MODELS = {name: getattr(module, name)() for name, module in MODULES.items()}
 TRUTHS = {name: module.TRUTH for name, module in MODULES.items()}
-INPUTS = {name: module.inputs(NUM_STEPS) for name, module in MODULES.items() if hasattr(module, "inputs")}
-NUM_PRIOR_DRAWS = 20
 
 UNKNOWN_SCALE = "cauchy_ar1 with unknown scale"
 MODELS[UNKNOWN_SCALE] = pf.models.cauchy_ar1(scale=dist.LogNormal(0.0, 0.5))
 TRUTHS[UNKNOWN_SCALE] = MODULES["cauchy_ar1"].TRUTH_WITH_SCALE
 
-
-FEW = ("sin", "star", "tracking", "epidemic")
-"""One parameter, several, vectors, and inputs."""
+FEW = ("sin", "star", "tracking")
+"""One parameter, several, and vectors; the benchmarks' models have inputs."""
 
 
 @pytest.mark.parametrize(
     "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 )
 def test_model_passes_the_probe_and_simulates_finite_series(name):
-    shapes = probe(MODELS[name])
-    xs, ys = pf.simulate(jax.random.key(0), MODELS[name], TRUTHS[name], NUM_STEPS, INPUTS.get(name))
-    assert xs.shape == (NUM_STEPS, *shapes.x.shape)
-    assert ys.shape == (NUM_STEPS, *shapes.y.shape)
-    assert np.all(np.isfinite(xs)) and np.all(np.isfinite(ys))
+    simulates_finite_series(MODELS[name], TRUTHS[name], NUM_STEPS)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_truth_survives_the_way_to_coordinates_and_back(name):
-    parameters = MODELS[name].parameters
-    back = parameters.constrain(parameters.unconstrain(TRUTHS[name]))
-    for parameter, value in TRUTHS[name].items():
-        np.testing.assert_allclose(back[parameter], value, rtol=ROUNDING)
-
-
-@pytest.mark.parametrize("x_prev, x", [(1.0, 1.4), (3.5, 0.2), (-2.0, -1.0)])
-def test_theta_logistic_density_is_its_formula(x_prev, x):
-    r, capacity, shape, sigma = 0.6, 7.0, 1.3, 0.3
-    mean = x_prev + r * (1 - (np.exp(x_prev) / capacity) ** shape)
-    theta = {"r": r, "K": capacity, "theta": shape, "sigma": sigma}
-    agree("theta_logistic", theta, x_prev, x, 1.1, stats.norm(mean, sigma), stats.norm(x, 0.2))
-
-
-@pytest.mark.parametrize("x_prev, x", [(1.0, 0.4), (6.0, 1.0), (-4.0, -3.0)])
-def test_smooth_transition_density_is_its_formula(x_prev, x):
-    theta = {"gamma": 1.2, "c": 2.0, "low": 0.8, "high": -0.2, "sigma": 0.7}
-    switch = 1 / (1 + np.exp(-1.2 * (x_prev - 2.0)))
-    mean = 0.8 * x_prev * (1 - switch) - 0.2 * x_prev * switch
-    agree("smooth_transition", theta, x_prev, x, x + 0.05, stats.norm(mean, 0.7), stats.norm(x, 0.1))
-
-
-def test_smooth_transition_with_the_coefficients_of_star_is_star():
-    x_prev, x = jnp.float32(2.5), jnp.float32(1.0)
-    known = MODELS["star"].transition_log_prob(TRUTHS["star"], x_prev, x, None)
-    unknown = MODELS["smooth_transition"].transition_log_prob(TRUTHS["smooth_transition"], x_prev, x, None)
-    np.testing.assert_allclose(unknown, known, rtol=ROUNDING)
-
-
-def test_multispecies_density_is_its_formula():
-    theta = {
-        "u": jnp.array([0.5, 1.5]),
-        "B": jnp.array([[0.6, -0.3], [0.2, 0.4]]),
-        "q": jnp.array([0.3, 0.2]),
-        "r": jnp.array([0.1, 0.4]),
-    }
-    x_prev, x, y = jnp.array([1.0, 2.0]), jnp.array([0.7, 2.2]), jnp.array([0.9, 1.9])
-    mean = np.array([0.5 + 0.6 * 1.0 - 0.3 * 2.0, 1.5 + 0.2 * 1.0 + 0.4 * 2.0])
-    transition = stats.multivariate_normal(mean, np.diag([0.3, 0.2]))
-    observation = stats.multivariate_normal(np.asarray(x), np.diag([0.1, 0.4]))
-    agree("multispecies", theta, x_prev, x, y, transition, observation)
-
-
-def test_multispecies_has_ten_coordinates():
-    assert MODELS["multispecies"].parameters.dimension == 10
+    survives_coordinates(MODELS[name], TRUTHS[name])
 
 
 def test_unknown_scale_widens_the_cauchy_shocks():
     theta = {"a": 0.5, "scale": 2.5}
-    agree(UNKNOWN_SCALE, theta, 4.0, 9.0, 12.0, stats.cauchy(0.5 * 4.0, 2.5), stats.norm(9.0, 10.0))
+    agrees(MODELS[UNKNOWN_SCALE], theta, 4.0, 9.0, 12.0, stats.cauchy(0.5 * 4.0, 2.5), stats.norm(9.0, 10.0))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tracking", "regime_switching", "epidemic", "rainfall_runoff"])
+@pytest.mark.parametrize("name", ["tracking", "regime_switching"])
 def test_series_stay_finite_over_the_bulk_of_the_prior(name):
-    model = MODELS[name]
-
-    def series(key):
-        key_theta, key_series = jax.random.split(key)
-        theta = model.parameters.constrain(model.parameters.sample(key_theta))
-        return pf.simulate(key_series, model, theta, NUM_STEPS, INPUTS.get(name))
-
-    xs, ys = jax.jit(jax.vmap(series))(jax.random.split(jax.random.key(0), NUM_PRIOR_DRAWS))
-    assert np.all(np.isfinite(xs)) and np.all(np.isfinite(ys))
+    stays_finite_over_the_prior(MODELS[name], NUM_STEPS)
 
 
 def test_tracking_density_is_its_formula():
@@ -128,7 +59,7 @@ def test_tracking_density_is_its_formula():
     x_prev, x, y = jnp.array([1.0, 2.0]), jnp.array([3.2, 1.9]), jnp.array([3.0, 2.5])
     transition = stats.multivariate_normal([3.0, 2.0], 0.3 * np.array([[1 / 3, 1 / 2], [1 / 2, 1.0]]))
     observation = stats.multivariate_normal([3.2, 3.2 - 0.4], np.diag([0.5, 2.0]))
-    agree("tracking", theta, x_prev, x, y, transition, observation)
+    agrees(MODELS["tracking"], theta, x_prev, x, y, transition, observation)
 
 
 @pytest.mark.parametrize("x_prev, x, probability", [(0, 0, 0.8), (0, 1, 0.2), (1, 0, 0.3), (1, 1, 0.7)])
@@ -138,49 +69,3 @@ def test_regime_switching_density_is_its_formula(x_prev, x, probability):
     np.testing.assert_allclose(jnp.exp(model.transition_log_prob(theta, x_prev, x, None)), probability, rtol=ROUNDING)
     expected = stats.norm(-1.0 + 3.0 * x, 0.5).logpdf(0.7)
     np.testing.assert_allclose(model.observation_log_prob(theta, x, jnp.float32(0.7), None), expected, rtol=ROUNDING)
-
-
-def test_epidemic_density_is_its_formula():
-    beta, amplitude, reporting, season = 1.5, 0.4, 0.25, 0.6
-    susceptible, infected, immune = 0.5, 0.02, 0.48
-    force = beta * np.exp(amplitude * season) * infected
-    next_susceptible = susceptible * np.exp(-force) + 0.02 * immune
-    next_infected = infected * np.exp(-0.7) + susceptible * (1 - np.exp(-force))
-    next_immune = 1 - next_susceptible - next_infected
-    mean = np.log([next_susceptible / next_immune, next_infected / next_immune])
-    x_prev, x = np.log([susceptible / immune, infected / immune]), np.log([0.6 / 0.39, 0.01 / 0.39])
-    theta = {"beta": beta, "amplitude": amplitude, "reporting": reporting}
-    transition = stats.multivariate_normal(mean, 0.1**2 * np.eye(2))
-    score = MODELS["epidemic"].transition_log_prob(theta, jnp.asarray(x_prev), jnp.asarray(x), season)
-    np.testing.assert_allclose(score, transition.logpdf(x), rtol=FORMULA_TOLERANCE)
-    reported = MODELS["epidemic"].observation_log_prob(theta, jnp.asarray(x), jnp.float32(240.0), season)
-    np.testing.assert_allclose(reported, stats.poisson(100_000 * reporting * 0.01).logpmf(240), rtol=FORMULA_TOLERANCE)
-
-
-def test_rainfall_runoff_density_is_its_formula():
-    theta = {"share": 0.3, "k_quick": 0.6, "k_slow": 0.05, "sigma": 0.2}
-    inputs = {"rain": jnp.float32(6.0), "evaporation": jnp.float32(3.0)}
-    effective = 36.0 / 9.0
-    mean = np.log([0.4 * (2.0 + 0.3 * effective), 0.95 * (20.0 + 0.7 * effective)])
-    x_prev, x = np.log([2.0, 20.0]), np.log([1.5, 22.0])
-    score = MODELS["rainfall_runoff"].transition_log_prob(theta, jnp.asarray(x_prev), jnp.asarray(x), inputs)
-    expected = stats.multivariate_normal(mean, 0.2**2 * np.eye(2)).logpdf(x)
-    np.testing.assert_allclose(score, expected, rtol=FORMULA_TOLERANCE)
-    seen = MODELS["rainfall_runoff"].observation_log_prob(theta, jnp.asarray(x), jnp.float32(0.8), inputs)
-    discharge = 0.6 * 1.5 + 0.05 * 22.0
-    np.testing.assert_allclose(seen, stats.norm(np.log(discharge), 0.1).logpdf(0.8), rtol=FORMULA_TOLERANCE)
-
-
-@pytest.mark.parametrize("name", INPUTS)
-def test_shorter_inputs_are_the_beginning_of_longer_ones(name):
-    shorter = MODULES[name].inputs(NUM_STEPS // 2)
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[: NUM_STEPS // 2]), shorter, INPUTS[name])
-
-
-def agree(name, theta, x_prev, x, y, transition, observation):
-    """Hold the model's log densities against frozen scipy laws."""
-    model = MODELS[name]
-    x_prev, x, y = (jnp.asarray(value, jnp.float32) for value in (x_prev, x, y))
-    scores = model.transition_log_prob(theta, x_prev, x, None), model.observation_log_prob(theta, x, y, None)
-    expected = transition.logpdf(np.asarray(x)), observation.logpdf(np.asarray(y))
-    np.testing.assert_allclose(scores, expected, rtol=ROUNDING, atol=ROUNDING)

@@ -15,9 +15,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.streams.draws import numbers
-from benchmarks.streams.kills import MEMORY
-from benchmarks.streams.toy import HashResidents, line
+from tests.support.streams.draws import numbers
+from tests.support.streams.kills import MEMORY
+from tests.support.streams.toy import HashResidents, line
+
 from benchmarks.tables import put_row
 from paramfilter_streams import FileLog, Pace, Partition, Rules, Store, Worker
 

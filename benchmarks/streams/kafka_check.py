@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.support.processes import free_port
+from tests.support.streams.toy import HashResidents, messy_lines
 
-from benchmarks.processes import free_port
-from benchmarks.streams.toy import HashResidents, messy_lines
 from benchmarks.tables import put_row
 from paramfilter_streams import Pace, Rules, Store, Worker
 from paramfilter_streams.kafka import KafkaLog, KafkaSink

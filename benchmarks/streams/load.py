@@ -26,10 +26,10 @@ from pathlib import Path
 import jax
 import numpy as np
 import numpyro.distributions as dist
+from tests.support.streams.server import NatsServer
 
 import paramfilter as pf
 from benchmarks.streams.publisher import LINES_A_MESSAGE, messages_of
-from benchmarks.streams.server import NatsServer
 from benchmarks.tables import put_row
 from paramfilter_streams import FleetResidents, Pace, Store, Worker
 from paramfilter_streams.jetstream import JetStreamLog

@@ -22,14 +22,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import lmdb
+from tests.support.streams.draws import numbers
+from tests.support.streams.server import NatsServer, outputs
+from tests.support.streams.service import Forked, Process, Service, commanded, records
+from tests.support.streams.toy import messy_lines
 
-from benchmarks.streams.draws import numbers
-from benchmarks.streams.server import NatsServer
-from benchmarks.streams.service import Forked, Process, Service, commanded
-from benchmarks.streams.toy import messy_lines
 from benchmarks.tables import put_row
-from paramfilter_streams.store import TABLES
 
 CONFIG = """
 [model]
@@ -62,22 +60,6 @@ NUM_SERIES, NUM_STEPS, LINES_A_MESSAGE = 200, 150, 64
 
 LONGEST_LIFE = 1.5
 """Seconds from being ready to being killed."""
-
-
-def records(store: Path) -> dict[bytes, dict[bytes, bytes]]:
-    """Return every record of a store."""
-    with lmdb.open(str(store), readonly=True, max_dbs=16, map_size=1 << 40) as environment:
-        tables = {name: environment.open_db(name, create=False) for name in TABLES}
-        found = {}
-        for name, table in tables.items():
-            with environment.begin(db=table) as transaction:
-                found[name] = dict(transaction.cursor())
-    return found
-
-
-def outputs(server: NatsServer, subject: str) -> set[bytes]:
-    """Return the lines of an output subject; repeats count once."""
-    return {line for message in server.read_all("posteriors", subject) for line in message.split(b"\n")}
 
 
 class Trial:

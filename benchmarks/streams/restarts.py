@@ -13,10 +13,10 @@ import threading
 import time
 from pathlib import Path
 
-from benchmarks.streams.draws import numbers
-from benchmarks.streams.real_kills import outputs
-from benchmarks.streams.server import NatsServer
-from benchmarks.streams.toy import HashResidents, messy_lines
+from tests.support.streams.draws import numbers
+from tests.support.streams.server import NatsServer, outputs
+from tests.support.streams.toy import HashResidents, messy_lines
+
 from benchmarks.tables import put_row
 from paramfilter_streams import Pace, Rules, Store, Worker
 from paramfilter_streams.jetstream import JetStreamLog, JetStreamSink

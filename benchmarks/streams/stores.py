@@ -23,8 +23,8 @@ from pathlib import Path
 
 import lmdb
 import rocksdict
+from tests.support.streams.draws import numbers
 
-from benchmarks.streams.draws import numbers
 from benchmarks.tables import put_row
 
 ROW_BYTES, ROWS, BATCH = 17_000, 10_000, 1_000

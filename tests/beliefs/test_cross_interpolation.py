@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from benchmarks import gibbs
+from tests.support import gibbs
 
 import paramfilter as pf
 from paramfilter.beliefs import CrossInterpolation

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from benchmarks.exact_answers import MODELS, exact_answers
+from tests.support.exact_answers import MODELS, exact_answers
 
 import paramfilter as pf
 

@@ -1,7 +1,7 @@
 """A stream left alone for long: the same time and the same bytes per step, and sums that hold."""
 
 import pytest
-from benchmarks.long_stream import drift_of_statistics, time_of_late_steps
+from tests.support.long_stream import drift_of_statistics, time_of_late_steps
 
 
 @pytest.mark.slow

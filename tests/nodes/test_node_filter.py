@@ -96,7 +96,9 @@ def test_chunks_steps_and_a_restored_state_give_the_same_bits(after, tmp_path):
     assert_same(state, after[0])
 
 
+@pytest.mark.slow
 def test_a_scan_does_what_run_does(after):
+    """The step as JAX traces it; a fleet in `test_contract` traces it quickly."""
     state, info = jax.jit(lambda state, ys: jax.lax.scan(FILTER.step, state, ys))(
         FILTER.init(jax.random.key(1)), jnp.asarray(YS)
     )
@@ -151,7 +153,9 @@ def test_the_same_key_gives_the_same_nodes_and_another_others(after):
     assert not np.array_equal(other.nodes.z, after[0].nodes.z)
 
 
+@pytest.mark.slow
 def test_a_fleet_of_node_filters_is_each_of_them(after):
+    """Over a long series; `test_contract` has a short one."""
     fleet = pf.Fleet(FILTER)
     state = fleet.init(jax.random.key(7), ["a", "b"])
     first = fleet.one(state, "a")

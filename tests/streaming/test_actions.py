@@ -1,7 +1,7 @@
 """Random actions and faults leave in the store what a plain account of the log says."""
 
 import pytest
-from benchmarks.streams.actions import simulate
+from tests.support.streams.actions import simulate
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -6,7 +6,7 @@ import time
 
 import pytest
 import ray
-from benchmarks.streams.toy import HashResidents, messy_lines
+from tests.support.streams.toy import HashResidents, messy_lines
 
 from paramfilter_streams import FileLog, Pace, Rules, Store, Worker
 from paramfilter_streams.actors import start_owners

@@ -18,7 +18,7 @@ def _may_mount() -> bool:
 @pytest.mark.skipif(not _may_mount(), reason="no file system can be mounted here")
 def test_a_full_disk_is_waited_for():
     """A few times here; hundreds, and disks that fail, by `python -m benchmarks.streams.disks`."""
-    program = "import json; from benchmarks.streams.disks import run; print(json.dumps(run(2, 'full')))"
+    program = "import json; from tests.support.streams.disks import run; print(json.dumps(run(2, 'full')))"
     done = subprocess.run([*ALONE, sys.executable, "-c", program], capture_output=True, text=True, check=True)
     row = json.loads(done.stdout)
     assert row["faults_waited_for"] >= 2 and row["faults_that_ended_a_worker"] == row["logs_that_differ"] == 0

@@ -4,8 +4,8 @@ import json
 import math
 
 import pytest
-from benchmarks.streams.draws import numbers
-from benchmarks.streams.fuzz import mutated
+from tests.support.streams.draws import numbers
+from tests.support.streams.fuzz import mutated
 
 from paramfilter_streams import EventParser, RefusedEvent
 from paramfilter_streams.events import LARGEST_EVENT

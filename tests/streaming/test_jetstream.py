@@ -4,8 +4,8 @@ import json
 import threading
 
 import pytest
-from benchmarks.streams.server import NatsServer
-from benchmarks.streams.toy import HashResidents, line, messy_lines
+from tests.support.streams.server import NatsServer
+from tests.support.streams.toy import HashResidents, line, messy_lines
 
 import paramfilter as pf
 from paramfilter_streams import Pace, Rules, Store, Worker

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from benchmarks.streams.kills import OffsetFirst
-from benchmarks.streams.toy import HashResidents, messy_lines
+from tests.support.streams.kills import OffsetFirst
+from tests.support.streams.toy import HashResidents, messy_lines
 
 from paramfilter_streams import FileLog, Pace, Store, Worker
 from paramfilter_streams.store import Commit
@@ -15,7 +15,7 @@ from paramfilter_streams.store import Commit
 @pytest.mark.slow
 def test_kills_at_random_moments_change_nothing():
     """A few here; ten thousand by `python -m benchmarks.streams.kills`. Each lock on a store dies with its owner."""
-    program = "import json; from benchmarks.streams.kills import run; print(json.dumps(run(4, 'nothing')))"
+    program = "import json; from tests.support.streams.kills import run; print(json.dumps(run(4, 'nothing')))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     row = json.loads(done.stdout)
     assert row["kills"] >= 4 and row["trials_that_differ"] == 0

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from benchmarks.streams.toy import HashResidents, line
+from tests.support.streams.toy import HashResidents, line
 
 from paramfilter.errors import StoreError
 from paramfilter_streams import FileLog, Store, Worker

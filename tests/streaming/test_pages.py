@@ -8,8 +8,8 @@ import re
 
 import numpy as np
 import pytest
-from benchmarks.streams.toy import line
 from starlette.testclient import TestClient
+from tests.support.streams.toy import line
 
 import paramfilter as pf
 from paramfilter_streams import FileLog, FleetResidents, Posterior, Store, Worker

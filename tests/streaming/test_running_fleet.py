@@ -7,9 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from benchmarks.streams.real_kills import outputs, records
-from benchmarks.streams.server import NatsServer
-from benchmarks.streams.service import Forked, Service, commanded
+from tests.support.streams.server import NatsServer, outputs
+from tests.support.streams.service import Forked, Service, commanded, records
 
 PAGE = (Path(__file__).parents[2] / "docs" / "running-fleet.md").read_text()
 NUM_EVENTS = 2001

@@ -6,9 +6,9 @@ import re
 import sys
 
 import pytest
-from benchmarks.streams.toy import HashResidents, line
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
+from tests.support.streams.toy import HashResidents, line
 
 import paramfilter as pf
 from paramfilter_streams import FileLog, Store, Worker

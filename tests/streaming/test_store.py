@@ -4,7 +4,7 @@ import os
 import zlib
 
 import pytest
-from benchmarks.streams.draws import numbers
+from tests.support.streams.draws import numbers
 
 from paramfilter.errors import StoreError
 from paramfilter_streams import Event, Partition, Quarantined, Store

@@ -7,8 +7,8 @@ import resource
 import threading
 
 import pytest
-from benchmarks.streams.draws import numbers
-from benchmarks.streams.toy import HashResidents, line, messy_lines
+from tests.support.streams.draws import numbers
+from tests.support.streams.toy import HashResidents, line, messy_lines
 
 import paramfilter as pf
 from paramfilter.errors import StoreError

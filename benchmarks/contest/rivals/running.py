@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.support.processes import SINGLE_THREAD_FLAGS
 
 from benchmarks.contest.rivals.task import each_table
 from benchmarks.environments import ENVIRONMENTS, python_of
-from benchmarks.processes import SINGLE_THREAD_FLAGS
 
 ROOT = Path(__file__).parents[3]
 COMPILED = ENVIRONMENTS / "compiled"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -13,8 +11,6 @@ import paramfilter as pf
 
 SMALLEST_RATIO = 1e-6
 """A collapsed filter reports an sd of zero; its ratio is counted as this."""
-
-RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
@@ -102,9 +98,3 @@ def _in_standard_errors(values: np.ndarray) -> float:
     """Return a mean in its standard errors; 0 where all values are the same and nothing can be said."""
     error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     return float(values.mean() / error) if error > 0 else 0.0
-
-
-def write_results(name: str, content: dict) -> None:
-    """Keep the numbers beside the script that made them."""
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1, default=asdict) + "\n")

@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from benchmarks.streams.draws import numbers
 from paramfilter_streams import EventParser
+from tests.support.streams.draws import numbers
 
 DIGEST = 32
 

@@ -16,7 +16,10 @@ from types import TracebackType
 from typing import Protocol
 from unittest import mock
 
-from benchmarks.processes import SINGLE_THREAD_FLAGS, free_port
+import lmdb
+
+from paramfilter_streams.store import TABLES
+from tests.support.processes import SINGLE_THREAD_FLAGS, free_port
 
 ONE_THREAD = {"XLA_FLAGS": SINGLE_THREAD_FLAGS, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -139,3 +142,14 @@ class Service:
         code = self.process.wait()
         self.process = None
         return code
+
+
+def records(store: Path) -> dict[bytes, dict[bytes, bytes]]:
+    """Return every record of a store."""
+    with lmdb.open(str(store), readonly=True, max_dbs=16, map_size=1 << 40) as environment:
+        tables = {name: environment.open_db(name, create=False) for name in TABLES}
+        found = {}
+        for name, table in tables.items():
+            with environment.begin(db=table) as transaction:
+                found[name] = dict(transaction.cursor())
+    return found

@@ -16,7 +16,7 @@ from types import TracebackType
 import nats
 from nats.js.api import AckPolicy, ConsumerConfig, StorageType
 
-from benchmarks.processes import free_port
+from tests.support.processes import free_port
 
 
 class NatsServer:
@@ -95,3 +95,8 @@ class NatsServer:
             found += [one.data for one in got]
         await client.close()
         return found
+
+
+def outputs(server: NatsServer, subject: str) -> set[bytes]:
+    """Return the lines of an output subject; repeats count once."""
+    return {line for message in server.read_all("posteriors", subject) for line in message.split(b"\n")}

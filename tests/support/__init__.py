@@ -1,0 +1,1 @@
+"""What several tests stand on, and some benchmarks at a larger size."""

@@ -1,0 +1,1 @@
+"""Workers, servers and services for tests of streams, and what disturbs them."""
