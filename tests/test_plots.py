@@ -366,3 +366,11 @@ def _long(num_steps):
     made = type(node_tree()).from_dict(long)
     made.attrs = node_tree().attrs
     return made
+
+
+@pytest.mark.parametrize("name", ["dashboard", "one_step", "forecast", "prior_posterior"])
+def test_the_legend_and_the_title_fit_into_the_figure(name):
+    figure = getattr(pf.plots, name)(node_tree(), names=["q"] if name == "prior_posterior" else None)
+    figure.canvas.draw()
+    parts = [figure.legends[0].get_window_extent(), figure._suptitle.get_window_extent()]
+    assert all(part.x0 >= 0 and part.x1 <= figure.bbox.width for part in parts)
