@@ -12,7 +12,7 @@ from results_of_a_run import NUM_STEPS, node_run, node_tree, run, tree
 import paramfilter as pf
 from paramfilter import results
 from paramfilter.diagnostics import examine
-from paramfilter.numerics.quantiles import LEVELS
+from paramfilter.numerics.quantiles import LEVELS, NUM_BINS, REACH
 
 
 def test_moments_and_stats_are_those_of_the_history():
@@ -90,25 +90,32 @@ def test_tables_have_a_row_for_each_observation(tmp_path):
     assert (pandas_table["q_q05"] > 0).all()
 
 
+def _mass_below(weights, values, found):
+    """Return the mass below each quantile, less and more a bin of the histogram that it comes from."""
+    weights, values = np.asarray(weights, np.float64), np.asarray(values, np.float64)
+    sd = np.sqrt(weights @ (values - weights @ values) ** 2)
+    width = 2 * REACH * sd / NUM_BINS
+    return [[np.sum(weights[values <= one + side * width]) for one in found] for side in (-1, 1)]
+
+
 def test_quantiles_of_the_history_are_those_of_the_weighted_particles():
     state, history, _, _ = run()
-    filter = history.filter
-    weights = np.exp(np.asarray(state.log_weights, np.float64))
-    values = np.asarray(filter.model.parameters.constrain_all(state.z)["q"], np.float64)
-    for level, found in zip(LEVELS, history.theta.quantiles["q"][-1], strict=True):
-        # A bin of the histogram may hold several particles: the mass below is right to what one bin holds.
-        assert np.sum(weights[values < found * (1 - 0.02)]) <= level + 1e-3
-        assert np.sum(weights[values <= found * (1 + 0.02)]) >= level - 1e-3
-    ordered = np.diff(history.theta.quantiles["phi"], axis=1)
-    assert np.all(ordered >= 0) and history.theta.quantiles["phi"].shape == (NUM_STEPS, len(LEVELS), 2)
+    found = history.theta.quantiles["q"][-1]
+    # The quantiles of q come from its coordinate, which is its logarithm.
+    below, above = _mass_below(np.exp(state.log_weights), state.z[:, 2], np.log(found))
+    assert np.all(np.array(below) <= LEVELS) and np.all(np.array(above) >= LEVELS)
+    assert np.all(np.diff(history.theta.quantiles["phi"], axis=1) >= 0)
+    assert history.theta.quantiles["phi"].shape == (NUM_STEPS, len(LEVELS), 2)
 
 
-def test_quantiles_of_a_node_filter_are_those_of_its_posterior():
+def test_quantiles_of_a_node_filter_are_those_of_the_weighted_nodes():
     state, history, _, _ = node_run()
-    exact = history.filter.posterior(state)
-    for name in ("phi", "q"):
-        apart = np.abs(history.theta.quantiles[name][-1] - exact.quantile(LEVELS)[name])
-        assert np.all(apart < 0.35 * exact.sd()[name]), name  # of 64 nodes, of which a few carry the weight
+    nodes = state.nodes
+    weights = np.exp(nodes.log_weights - nodes.log_total)
+    for component in (0, 1):
+        found = history.theta.quantiles["phi"][-1, :, component]
+        below, above = _mass_below(weights, nodes.theta["phi"][:, component], found)
+        assert np.all(np.array(below) <= LEVELS) and np.all(np.array(above) >= LEVELS)
 
 
 def test_filtered_mean_and_sd_of_the_state_are_those_of_the_history():

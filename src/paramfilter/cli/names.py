@@ -22,7 +22,8 @@ PRESET_SUFFIX = "_filter"
 MODELS = tuple(models.__all__)
 FILTERS = tuple(name.removesuffix(PRESET_SUFFIX) for name in paramfilter.__all__ if name.endswith(PRESET_SUFFIX))
 """The presets, such as `storvik` for `storvik_filter`."""
-PLOTS = tuple(plots.__all__)
+PLOTS = tuple(name for name in plots.__all__ if name.islower())
+"""The pictures; `LiveView` follows a running program, which a saved result is not."""
 WARNINGS = tuple(code.code for code in CODES)
 
 

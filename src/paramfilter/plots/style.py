@@ -180,7 +180,7 @@ def _subplots(num: int, columns: int, width: float, height: float, **options: An
 def legend_below(figure: Any, *axes: Any) -> None:
     """Put one legend of some axes below a figure, each label once, in as many columns as have room."""
     found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    widths = [0.65 + len(label) / 15 for label in found]
+    widths = [0.65 + len(label) / 13 for label in found]
     columns = len(found)
     while columns > 1 and sum(max(widths[first::columns]) for first in range(columns)) > figure.get_figwidth():
         columns -= 1
