@@ -59,7 +59,11 @@ def transition_that_changes_the_shape_of_x():
     build(transition=lambda theta, x, inputs: dist.Normal(theta["phi"] * x, jnp.ones(2)))
 
 
-@of_model(errors.ModelError, "initial draws float32[], transition draws {place: float32[]}", "needs a scalar mean")
+@of_model(
+    errors.ModelError,
+    "initial draws float32[], transition draws {place: float32[]}",
+    "Give a scalar state a scalar mean",
+)
 def transition_that_changes_the_structure_of_x():
     build(transition=lambda theta, x, inputs: {"place": dist.Normal(theta["phi"] * x, 1.0)})
 
