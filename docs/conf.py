@@ -24,6 +24,7 @@ version = release
 extensions = [
     "executed_pages",
     "markdown_docstrings",
+    "shell_listing",
     "stored",
     "warning_pages",
     "myst_nb",
@@ -79,7 +80,8 @@ html_css_files = ["pages.css"]
 html_show_sourcelink = False
 html_sidebars = {"index": []}
 html_theme_options = {
-    "header_links_before_dropdown": 7,  # all sections but the one for developers
+    "header_links_before_dropdown": 6,  # fits in one line at 1280 pixels
+    "navbar_persistent": ["search-button"],
     "secondary_sidebar_items": ["page-toc"],
     "show_nav_level": 1,
     "show_toc_level": 2,

@@ -17,7 +17,7 @@ import paramfilter as pf
 PICTURE = Path(__file__).parent / "_static" / "ribbons.png"
 TRUTH = {"phi": 0.8, "q": 0.5}
 LABELS = {"phi": "decay rate φ", "q": "noise variance q"}
-BLUE, BLACK = "#0072B2", "black"
+BLUE, ORANGE, BLACK = "#0072B2", "#D55E00", "black"
 NUM_STEPS, STRIDE = 400, 5
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 
@@ -47,8 +47,8 @@ def draw() -> None:
     _, ys = pf.simulate(jax.random.key(0), model, TRUTH, NUM_STEPS)
     times, quantiles = quantiles_over_time(ys)
     exact = pf.references.kalman_grid(model, ys)
-    plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
-    figure, axes = plt.subplots(2, 1, figsize=(8, 4.2), sharex=True, layout="constrained")
+    plt.rcParams.update({"font.size": 12, "axes.spines.top": False, "axes.spines.right": False})
+    figure, axes = plt.subplots(2, 1, figsize=(7, 4.2), sharex=True, layout="constrained")
     for axis, name in zip(axes, TRUTH, strict=True):
         low, lower, middle, upper, high = quantiles[name].T
         axis.fill_between(times, low, high, color=BLUE, alpha=0.2, linewidth=0, label="90 % interval")
@@ -56,12 +56,10 @@ def draw() -> None:
         axis.plot(times, middle, color=BLUE, linewidth=1.5, label="median")
         axis.axhline(TRUTH[name], color=BLACK, linewidth=1, linestyle="--", label="true value")
         half = 1.645 * exact.sd()[name]
-        axis.errorbar(
-            NUM_STEPS + 8, exact.mean()[name], half, fmt="o", color="#D55E00", markersize=4, capsize=4,
-            label="exact posterior",
-        )  # fmt: skip
+        bar = {"fmt": "o", "color": ORANGE, "markersize": 4, "capsize": 4, "label": "exact posterior"}
+        axis.errorbar(NUM_STEPS + 8, exact.mean()[name], half, **bar)
         axis.set_ylabel(LABELS[name])
-    axes[0].legend(loc="lower right", ncols=5, fontsize=9, frameon=False, columnspacing=1.2, handlelength=1.5)
+    axes[0].legend(loc="lower right", ncols=3, fontsize=11, frameon=False, columnspacing=1.2, handlelength=1.5)
     axes[1].set_ylim(0, 2)
     axes[1].set_xlabel("observations seen")
     axes[1].set_xlim(-4, NUM_STEPS + 14)

@@ -86,7 +86,7 @@ def step_without_the_inputs_it_needs(pair_filter, pair_state):
     pair_filter.step(pair_state, [0.3, 0.1])
 
 
-@of_data(errors.ModelError, "raised KeyError: 'dt'", "names are spelt as here")
+@of_data(errors.ModelError, "raised KeyError: 'dt'", "names must be spelled as here")
 def inputs_with_a_misspelt_name(pair_filter, pair_state):
     pair_filter.step(pair_state, [0.3, 0.1], {"dT": 1.0})
 
