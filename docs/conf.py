@@ -24,6 +24,7 @@ version = release
 extensions = [
     "executed_pages",
     "markdown_docstrings",
+    "shell_listing",
     "stored",
     "warning_pages",
     "myst_nb",
@@ -35,13 +36,13 @@ extensions = [
 exclude_patterns = ["_build", "jupyter_execute", ".jupyter_cache"]
 templates_path = ["_templates"]
 
-# Pages with code cells are executed, unless `executed_pages` leaves them out; what they print is what readers see.
+# Pages with code cells are executed, unless `executed_pages` leaves them out.
 nb_execution_mode = "force"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_output_stderr = "remove"  # progress bars and notices of the notebook kernel
 nb_render_markdown_format = "myst"  # tables made by code are tables
-nb_merge_streams = True  # what one cell prints stands in one box
+nb_merge_streams = True  # one box for each cell
 nb_execution_excludepatterns = ["reference/generated/*"]
 suppress_warnings = ["myst-nb.lexer"]  # a page that is not executed names no language for its cells
 
@@ -75,17 +76,22 @@ autodoc_typehints = "signature"
 html_theme = "pydata_sphinx_theme"
 html_title = "paramfilter"
 html_static_path = ["_static"]
-html_css_files = ["outputs.css"]
+html_css_files = ["pages.css"]
 html_show_sourcelink = False
-# A page that is no part of a section has no neighbours to list beside it, and gets the full width.
-html_sidebars = {page: [] for page in (*(path.stem for path in (ROOT / "docs").glob("*.md")), "tutorials/*")}
-html_theme_options = {"show_toc_level": 2, "secondary_sidebar_items": ["page-toc"]}
+html_sidebars = {"index": []}
+html_theme_options = {
+    "header_links_before_dropdown": 6,  # fits in one line at 1280 pixels
+    "navbar_persistent": ["search-button"],
+    "secondary_sidebar_items": ["page-toc"],
+    "show_nav_level": 1,
+    "show_toc_level": 2,
+}
 
 
 def _first_python_block(markdown: str) -> str:
     """Return the first Python example of a Markdown text, fences and all, so that it is written only once."""
     block = re.search(r"^```python\n.*?^```$", markdown, flags=re.DOTALL | re.MULTILINE)
-    return block.group(0) if block else "*(The first example of the README will stand here.)*"
+    return block.group(0) if block else "*(README has no example.)*"
 
 
 myst_substitutions = {"first_example": _first_python_block((ROOT / "README.md").read_text())}

@@ -34,7 +34,9 @@ def transition_with_x_before_theta():
     build(transition=lambda x, theta, inputs: dist.Normal(theta["phi"] * x, 1.0))
 
 
-@of_model(errors.ModelError, "raised KeyError: 'rho'. It was called with theta = {phi:", "names are spelt as here")
+@of_model(
+    errors.ModelError, "raised KeyError: 'rho'. It was called with theta = {phi:", "names must be spelled as here"
+)
 def transition_that_reads_a_parameter_without_a_prior():
     build(transition=lambda theta, x, inputs: dist.Normal(theta["rho"] * x, 1.0))
 
@@ -59,7 +61,11 @@ def transition_that_changes_the_shape_of_x():
     build(transition=lambda theta, x, inputs: dist.Normal(theta["phi"] * x, jnp.ones(2)))
 
 
-@of_model(errors.ModelError, "initial draws float32[], transition draws {place: float32[]}", "needs a scalar mean")
+@of_model(
+    errors.ModelError,
+    "initial draws float32[], transition draws {place: float32[]}",
+    "Give a scalar state a scalar mean",
+)
 def transition_that_changes_the_structure_of_x():
     build(transition=lambda theta, x, inputs: {"place": dist.Normal(theta["phi"] * x, 1.0)})
 

@@ -61,7 +61,7 @@ def none_for_a_missing_value(filter, state):
     filter.step(state, None)
 
 
-@of_data(errors.DataError, "ys holds no observation", "Give one at least")
+@of_data(errors.DataError, "ys holds no observation", "Pass at least one")
 def no_data(filter, state):
     pf.run(filter, state, [])
 
@@ -86,7 +86,7 @@ def step_without_the_inputs_it_needs(pair_filter, pair_state):
     pair_filter.step(pair_state, [0.3, 0.1])
 
 
-@of_data(errors.ModelError, "raised KeyError: 'dt'", "names are spelt as here")
+@of_data(errors.ModelError, "raised KeyError: 'dt'", "names must be spelled as here")
 def inputs_with_a_misspelt_name(pair_filter, pair_state):
     pair_filter.step(pair_state, [0.3, 0.1], {"dT": 1.0})
 
@@ -203,13 +203,13 @@ def text_in_place_of_a_checkpoint(folder, filter):
     pf.restore(folder / "notes.txt", filter)
 
 
-@of_checkpoints(errors.CheckpointError, "is not a readable checkpoint", "go back to an earlier one")
+@of_checkpoints(errors.CheckpointError, "is not a readable checkpoint", "earlier checkpoint")
 def checkpoint_that_was_cut_short(path, filter):
     path.write_bytes(path.read_bytes()[:-100])
     pf.restore(path, filter)
 
 
-@of_checkpoints(errors.CheckpointError, "its checksum does not match", "Go back to an earlier checkpoint")
+@of_checkpoints(errors.CheckpointError, "its checksum does not match", "Use an earlier checkpoint")
 def checkpoint_with_a_changed_byte(path, filter):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -238,7 +238,7 @@ def state_before_the_path(path, state):
     pf.save(state, path)
 
 
-@of_checkpoints(errors.CheckpointError, "there is no directory", "make it first")
+@of_checkpoints(errors.CheckpointError, "there is no directory", "create it first")
 def save_to_a_folder_that_is_not_there(folder, state):
     pf.save(folder / "runs" / "monday.safetensors", state)
 
@@ -273,7 +273,7 @@ def data_for_more_series_than_there_are(fleet, fleet_state):
     fleet.step(fleet_state, [0.1, 0.2, 0.3])
 
 
-@of_fleets(errors.DataError, "each of 2 series whether it has an observation; got shape (1,)", "Use fleet.update")
+@of_fleets(errors.DataError, "each of 2 series, True if it has an observation; got shape (1,)", "Use fleet.update")
 def mask_of_another_length(fleet, fleet_state):
     fleet.step(fleet_state, [0.1, 0.2], mask=[True])
 

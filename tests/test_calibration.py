@@ -35,7 +35,7 @@ def test_ranks_are_uniform(found):
 
 def test_the_table_is_readable(found):
     text = str(found)
-    assert "t=50" in text and "phi" in text and "By chance alone 86.5% to 93.5%" in text
+    assert "t=50" in text and "phi" in text and "Expected if calibrated: 86.5% to 93.5%" in text
 
 
 def test_too_sure_or_shifted_is_noticed():

@@ -14,7 +14,7 @@ MOST_PROGRAMS = 40
 README = Path(__file__).parent.parent / "README.md"
 
 
-def test_readme_example_runs_and_learns_theta(capsys, monkeypatch, tmp_path):
+def test_readme_example_runs_and_learns_its_parameter(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     block = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert block is not None
@@ -23,10 +23,10 @@ def test_readme_example_runs_and_learns_theta(capsys, monkeypatch, tmp_path):
         exec(block.group(1), scope)  # noqa: S102 - the README is ours
     assert count[0] <= MOST_PROGRAMS
     assert "all is well" in capsys.readouterr().out
-    assert (tmp_path / "theta.png").stat().st_size > 10_000
+    assert (tmp_path / "a.png").stat().st_size > 10_000
     posterior, ys = scope["posterior"], scope["ys"]
     reference = pf.references.grid_posterior(scope["model"], ys)
     # 500 particles of a bootstrap filter: half a posterior sd is twice what docs/paper.md shows.
-    error = (float(posterior.mean()["theta"]) - reference.mean()["theta"]) / reference.sd()["theta"]
+    error = (float(posterior.mean()["a"]) - reference.mean()["a"]) / reference.sd()["a"]
     assert abs(error) < 0.8
-    assert float(posterior.sd()["theta"]) == pytest.approx(float(reference.sd()["theta"]), rel=0.25)
+    assert float(posterior.sd()["a"]) == pytest.approx(float(reference.sd()["a"]), rel=0.25)

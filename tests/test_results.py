@@ -191,9 +191,9 @@ def test_the_index_of_a_series_is_kept():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"y": "level"}, 'no column "level"; it has'),
+        ({"y": "level"}, 'no column "level"; its columns are'),
         ({"y": "day"}, "holds <U3 instead of numbers; row 0 is 'mon'"),
-        ({}, "which column is observed"),
+        ({}, "column of the observations is ambiguous"),
     ],
 )
 def test_a_wrong_column_is_named(columns, message):

@@ -1,10 +1,10 @@
-"""Is a filter as sure as it may be? Simulation-based calibration, along a stream.
+"""Simulation-based calibration of a filter along a stream.
 
-Draw theta from the prior and a series from the model, let the filter learn, and ask at several times where the truth
-lies among draws of the filter's posterior. Over many runs the ranks of a right posterior are uniform, whatever the
-model; those of one that is too sure pile up at both ends (Talts et al. 2018, arXiv:1804.06788). Ranked are each
-parameter, each component of x_t, and log p(y_t | x_t, theta), which sees the joint law (Modrak et al. 2023, Bayesian
-Analysis, on data-dependent test quantities).
+Draw theta from the prior and a series from the model, run the filter, and rank the truth among draws from the
+filter's posterior at several times. Over many runs the ranks are uniform if the posterior is right, whatever the model;
+the ranks of an overconfident filter pile up at both ends (Talts et al. 2018, arXiv:1804.06788). Ranked are each
+parameter, each component of x_t, and log p(y_t | x_t, theta), which depends on the joint distribution (Modrak et al.
+2023, Bayesian Analysis, on data-dependent test quantities).
 
 It tests model, belief and number of particles together, and needs no data: run it before a long stream.
 """
@@ -44,12 +44,12 @@ class Calibration:
     """Ranks of the truth among posterior draws, between 0 and 1.
 
     Attributes:
-        times: After how many observations.
-        quantities: Names of what was ranked.
-        ranks: One for each run, time and quantity; NaN where a run could not be ranked.
-        rhat: Largest disagreement of the islands, over the parameters; NaN with one island.
-        num_unique_ancestors: Distinct ancestors behind the particles.
-        outcome: All flags raised so far.
+        times: Numbers of observations after which the truth was ranked.
+        quantities: Names of the ranked quantities: parameters, state components, log likelihood.
+        ranks: Ranks with axes (run, time, quantity); NaN where a run could not be ranked.
+        rhat: Largest R-hat over the parameters, with axes (run, time); NaN with one island.
+        num_unique_ancestors: Number of distinct ancestors of the particles, with axes (run, time).
+        outcome: All flags raised so far, with axes (run, time).
     """
 
     times: tuple[int, ...]
@@ -60,13 +60,21 @@ class Calibration:
     outcome: Int[np.ndarray, "run time"]
 
     def cover(self, level: float = 0.9) -> dict[str, Float[np.ndarray, " time"]]:
-        """Return how often the central interval of a level holds the truth: `level`, if all is well."""
+        """Return how often the central interval contains the truth; close to `level` if the filter is calibrated.
+
+        Args:
+            level: Probability of the interval.
+        """
         inside = np.abs(self.ranks - 0.5) < 0.5 * level
         shares = np.sum(inside, axis=0) / np.sum(~np.isnan(self.ranks), axis=0)
         return {name: shares[:, index] for index, name in enumerate(self.quantities)}
 
     def chance(self, num_bins: int = 20) -> dict[str, Float[np.ndarray, " time"]]:
-        """Return the chi-square probability that uniform ranks are as uneven as these."""
+        """Return the p-value of a chi-square test that the ranks are uniform.
+
+        Args:
+            num_bins: Number of bins of the test.
+        """
         found = np.empty(self.ranks.shape[1:])
         for place in np.ndindex(found.shape):
             found[place] = uniformity_p_value(self.ranks[:, *place], NUM_DRAWS + 1, num_bins)
@@ -74,12 +82,12 @@ class Calibration:
 
     def __str__(self) -> str:
         width = max(len(name) for name in self.quantities) + 2
-        lines = [f"90 % intervals hold the truth in so many of {len(self.ranks)} runs:"]
+        lines = [f"Coverage of 90 % intervals in {len(self.ranks)} runs:"]
         lines.append(" " * width + "".join(f"{f't={time}':>10}" for time in self.times))
         for name, shares in self.cover().items():
             lines.append(f"{name:<{width}}" + "".join(f"{share:>10.1%}" for share in shares))
         spread = np.sqrt(0.9 * 0.1 / len(self.ranks))
-        lines.append(f"By chance alone {0.9 - 2 * spread:.1%} to {0.9 + 2 * spread:.1%} (two standard errors).")
+        lines.append(f"Expected if calibrated: {0.9 - 2 * spread:.1%} to {0.9 + 2 * spread:.1%} (two standard errors).")
         return "\n".join(lines)
 
 
@@ -93,21 +101,30 @@ def calibrate(
     *,
     progress: bool | None = None,
 ) -> Calibration:
-    """Run a filter on many series simulated from its own model, and rank each truth in its posterior.
+    """Run a filter on series simulated from its own model, and rank the true values in its posteriors.
 
     Args:
-        key: A typed key.
-        filter: The filter.
-        times: When to look, in observations.
-        num_runs: How many series, each with its own theta from the prior.
-        inputs: Inputs with a leading time axis, the same for all series, or None.
-        initial_inputs: What the model's `initial` is told.
-        progress: Show a bar; None shows it on a terminal only.
+        key: Random key, `jax.random.key(seed)`.
+        filter: The filter to test.
+        times: Numbers of observations after which to rank, such as `[100, 1000]`.
+        num_runs: Number of series, each with its own theta from the prior. 200 measure a coverage of 90 % to 2 %.
+        inputs: Covariates with a leading time axis, the same for all series; None if the model uses none.
+        initial_inputs: Covariates for the model's `initial`; None if it uses none.
+        progress: True shows a progress bar; None shows it on a terminal only.
+
+    Returns:
+        A `Calibration`. Print it to see the coverage of 90 % intervals; plot it with `plots.ranks`.
+
+    Example:
+        >>> import jax, paramfilter as pf
+        >>> filter = pf.storvik_filter(pf.models.linear_gaussian(), 50)
+        >>> calibrate(jax.random.key(0), filter, times=[5], num_runs=10, progress=False).quantities
+        ('phi', 'x', 'log p(y | x, theta)')
     """
     require_key(key, "calibrate(key, filter, times, num_runs)")
     require_kind(filter, Filter, "filter", "The call is calibrate(key, filter, times, num_runs).")
     if not isinstance(times, Iterable):
-        raise DataError(f"times must be a list of numbers, got {kind_of(times)}. Write [{times!r}] for one.")
+        raise DataError(f"times must be a list of numbers, got {kind_of(times)}. Write [{times!r}] for a single time.")
     times = tuple(sorted({int(time) for time in times}))
     if not times or times[0] < 1 or num_runs < 1:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Save a filter's state and take it up again, in this process or another, bit for bit.
+"""Save the state of a filter and restore it, in this process or another, bit for bit.
 
 A checkpoint is a safetensors file: raw arrays and a header of strings, no code. The header holds a format number, a
 checksum of all arrays, and the fingerprint of the filter it belongs to (see `filters.fingerprint`). The file is
@@ -36,11 +36,11 @@ READERS = {FILTER: "read it with paramfilter.restore", FLEET: "read it with Flee
 
 
 def save(path: str | os.PathLike, state: Any) -> None:
-    """Write a state to a file, atomically.
+    """Write the state of a filter to a file, atomically.
 
     Args:
-        path: Where to; by custom `something.safetensors`.
-        state: The state.
+        path: File to write, usually `name.safetensors`. An existing file is replaced.
+        state: State of a filter, from `init`, `step` or `run`. For a fleet call `fleet.save(path, state)`.
     """
     if not hasattr(state, "fingerprint"):
         raise ArgumentError(
@@ -51,10 +51,17 @@ def save(path: str | os.PathLike, state: Any) -> None:
 
 
 def restore(path: str | os.PathLike, filter: Filter) -> Any:
-    """Read a state back for the filter it belongs to.
+    """Read the state of a filter from a file.
+
+    Args:
+        path: File written by `save`.
+        filter: A filter with the same model, prior, parts and number of particles as the one that was saved.
+
+    Returns:
+        The state. Continuing from it gives the same bits as an uninterrupted run.
 
     Raises:
-        CheckpointError: The file is damaged, of an unknown format, or of another filter; the text says which.
+        CheckpointError: The file is damaged, has an unknown format, or belongs to another filter.
     """
     require_kind(filter, Filter, "filter", "The call is restore(path, filter).")
     saved = read(path, FILTER, filter)
@@ -64,14 +71,14 @@ def restore(path: str | os.PathLike, filter: Filter) -> Any:
 
 @dataclass(frozen=True)
 class Saved:
-    """A checkpoint as it was read: what it says of itself, and its arrays by name."""
+    """The content of a checkpoint: its header, and its arrays by name."""
 
     path: str | os.PathLike
     header: dict[str, str]
     arrays: dict[str, np.ndarray]
 
     def first_inputs(self, filter: Filter) -> Inputs:
-        """Return an example of the inputs that the state was begun with; None if it keeps none."""
+        """Return example inputs if the state stores its initial inputs, and None otherwise."""
         return filter.model.example_inputs if any("initial_inputs" in name for name in self.arrays) else None
 
     def fill(self, template: Any) -> Any:
@@ -94,7 +101,7 @@ class Saved:
 
 
 def write(path: str | os.PathLike, kind: str, tree: Any, header: dict[str, str]) -> None:
-    """Write any tree of arrays and keys to a file, atomically; `kind` says what it is."""
+    """Write a tree of arrays and keys to a file, atomically; `kind` is FILTER or FLEET."""
     arrays = {name: np.asarray(_as_numpy(leaf), order="C") for name, leaf in _named_leaves(tree)}
     header = {"format": str(FORMAT), "kind": kind, **header}
     header["checksum"] = str(_checksum(header, arrays))
@@ -102,11 +109,11 @@ def write(path: str | os.PathLike, kind: str, tree: Any, header: dict[str, str])
 
 
 def read(path: str | os.PathLike, kind: str, filter: Filter) -> Saved:
-    """Read a file of this kind that belongs to a filter, or say why not."""
+    """Read a file of this kind that belongs to a filter, or raise `CheckpointError`."""
     header, arrays = _read(Path(path))
     if "checksum" not in header:
         raise CheckpointError(
-            f"{path} is a safetensors file, but not one that paramfilter wrote. Give the file that was written by save."
+            f"{path} is a safetensors file, but not one that paramfilter wrote. Pass a file that save has written."
         )
     if header.get("format") != str(FORMAT):
         raise CheckpointError(
@@ -114,11 +121,11 @@ def read(path: str | os.PathLike, kind: str, filter: Filter) -> Saved:
             "paramfilter, or save again with the version that wrote it."
         )
     if header.pop("checksum", None) != str(_checksum(header, arrays)):
-        raise CheckpointError(f"{path} is damaged: its checksum does not match. Go back to an earlier checkpoint.")
+        raise CheckpointError(f"{path} is damaged: its checksum does not match. Use an earlier checkpoint.")
     found = header.get("kind", FILTER)  # the first checkpoints did not say
     if found != kind:
-        cure = READERS.get(found, "update paramfilter")
-        raise CheckpointError(f"{path} holds the state of a {found}, not of a {kind}; {cure}.")
+        fix = READERS.get(found, "update paramfilter")
+        raise CheckpointError(f"{path} holds the state of a {found}, not of a {kind}; {fix}.")
     difference = first_difference(header["fingerprint"], filter.fingerprint)
     if difference is not None:
         raise CheckpointError(
@@ -150,22 +157,22 @@ def _checksum(header: dict[str, str], arrays: dict[str, np.ndarray]) -> int:
 def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     if not path.is_file():
         raise CheckpointError(
-            f"there is no checkpoint at {path.absolute()}. Check the path, or begin anew with filter.init."
+            f"there is no checkpoint at {path.absolute()}. Check the path, or start again with filter.init."
         )
     try:
         with safe_open(path, framework="numpy") as file:
             return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise CheckpointError(
-            f"{path} is not a readable checkpoint ({error}). Give a file that save has written, or go "
-            "back to an earlier one."
+            f"{path} is not a readable checkpoint ({error}). Pass a file that save has written, or an "
+            "earlier checkpoint."
         ) from error
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside the place, sync, rename over it, and sync the directory."""
+    """Write to a temporary file in the same directory, sync, rename, and sync the directory."""
     if not path.parent.is_dir():
-        raise CheckpointError(f"there is no directory {path.parent} to write {path.name} to; make it first.")
+        raise CheckpointError(f"there is no directory {path.parent} to write {path.name} to; create it first.")
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -46,7 +46,7 @@ from paramfilter.waiting import waiting
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Transition:
-    """What one step teaches: the pair of states, and the observation of the second (NaN where missing)."""
+    """The data of one step: two successive states, and the observation of the second (NaN if missing)."""
 
     x_prev: State
     x: State
@@ -56,17 +56,26 @@ class Transition:
 
 @dataclass(frozen=True, eq=False)
 class StateSpaceModel:
-    """Prior, initial law, transition and observation of a state-space model.
+    """Describe a state-space model by a prior and three functions that return distributions.
 
     Args:
-        prior: A distribution for each named parameter; its support bounds the parameter.
-        initial: `(theta, inputs) ->` the distribution of x_0.
-        transition: `(theta, x, inputs) ->` the distribution of the next state.
-        observation: `(theta, x, inputs) ->` the distribution of the observation of `x`.
-        name: What checkpoints and messages call the model.
-        example_inputs: Inputs of one step, if the model reads any; used to try the model out before data arrive.
-        typical_inputs: Inputs of many steps, with a leading axis, where they change from step to step: beliefs are
-            fitted to these before data arrive, and what a parameter does at inputs unlike them may be missed.
+        prior: A numpyro distribution for each named parameter. Its support bounds the parameter.
+        initial: `(theta, inputs) ->` distribution of x_0.
+        transition: `(theta, x, inputs) ->` distribution of the next state.
+        observation: `(theta, x, inputs) ->` distribution of the observation of `x`.
+        name: Name of the model in messages, checkpoints and plots.
+        example_inputs: Inputs of one step. Required if the model uses inputs: filters check the model with them.
+        typical_inputs: Inputs of many steps, with a leading axis. Pass them instead of `example_inputs` if the effect
+            of a parameter depends on the inputs: beliefs are fitted to them before data arrive.
+
+    Example:
+        >>> import numpyro.distributions as dist
+        >>> model = StateSpaceModel(
+        ...     prior={"phi": dist.Uniform(-1.0, 1.0)},
+        ...     initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
+        ...     transition=lambda theta, x, inputs: dist.Normal(theta["phi"] * x, 1.0),
+        ...     observation=lambda theta, x, inputs: dist.Normal(x, 0.5),
+        ... )
     """
 
     prior: Mapping[str, Any]
@@ -86,11 +95,11 @@ class StateSpaceModel:
 
     @cached_property
     def parameters(self) -> Parameters:
-        """The unknowns: names, priors, coordinates."""
+        """The parameters: names, priors, unconstrained coordinates."""
         return Parameters(self.prior)
 
     def inputs_at(self, index: Int[Array | np.ndarray, "..."]) -> Inputs:
-        """Return inputs that a step may meet: rows of the typical ones, from the top again after the last."""
+        """Return rows of the typical inputs, starting again at the first after the last."""
         numbers = jnp if is_traced(index) else np
         if self.typical_inputs is None:
             shape = np.shape(index)
@@ -100,15 +109,15 @@ class StateSpaceModel:
 
     @property
     def original(self) -> StateSpaceModel:
-        """The model as its user wrote it: another one, if a state of this is what is known about a state of that."""
+        """The model as the user wrote it. It differs if a state of this model summarizes several states of that."""
         return self
 
     def state_moments(self, x: State) -> tuple[State, State]:
-        """Return mean and variance of the original's state: here x, and nothing."""
+        """Return mean and variance of the state of the original model: here x and zero."""
         return x, jax.tree.map(jnp.zeros_like, x)
 
     def sample_state(self, key: KeyArray, x: State) -> State:
-        """Draw a state of the original: here x."""
+        """Draw a state of the original model: here x."""
         return x
 
     def sample_initial(self, key: KeyArray, theta: Theta, inputs: Inputs) -> State:
@@ -151,15 +160,15 @@ def simulate(
     inputs: Inputs = None,
     initial_inputs: Inputs = None,
 ) -> tuple[State, Observation]:
-    """Draw states x_1..x_T and observations y_1..y_T from the model at a given theta.
+    """Draw states x_1..x_T and observations y_1..y_T from a model with given parameters.
 
     Args:
-        key: A typed key, `jax.random.key(seed)`.
-        model: The model.
-        theta: A value for each named parameter.
-        num_steps: T.
-        inputs: A pytree with a leading axis of length T, or None.
-        initial_inputs: What `initial` is told, or None.
+        key: Random key, `jax.random.key(seed)`.
+        model: The model to simulate.
+        theta: A value for each named parameter, such as `{"phi": 0.9}`.
+        num_steps: Number of steps T.
+        inputs: Covariates, a pytree with a leading axis of length T; None if the model uses none.
+        initial_inputs: Covariates for `initial`; None if it uses none.
 
     Returns:
         States and observations, each with a leading axis of length T.
@@ -197,15 +206,15 @@ def require_same_kind(x_prev: State, x: State) -> None:
     if first != second:
         raise ModelError(
             "initial and transition must draw states of one structure, shape and dtype: initial draws "
-            f"{first}, transition draws {second}. A scalar state needs a scalar mean; a vector state a mean and an "
-            "initial law of the same length, for example dist.Normal(jnp.zeros(2), 1.0)."
+            f"{first}, transition draws {second}. Give a scalar state a scalar mean, and a vector state a mean and an "
+            "initial distribution of the same length, for example dist.Normal(jnp.zeros(2), 1.0)."
         )
 
 
 def as_inputs(inputs: Inputs, ruler: str = "", length: int | None = None) -> Inputs:
-    """Turn what the model is told into arrays; with a length, refuse leaves without an axis of time as long as that.
+    """Turn inputs into arrays; with a length, refuse leaves without a leading time axis of that length.
 
-    `ruler` names what the length was taken from.
+    `ruler` names the argument that the length was taken from.
     """
     try:
         inputs = jax.tree.map(_as_array, inputs)

@@ -1,8 +1,8 @@
-"""Observations from a table, with their inputs and their times: what `run` takes, and what results are labelled with.
+"""Read observations, inputs and times from a table.
 
 A table is anything narwhals reads (pandas, polars, pyarrow, ...) or a dict of columns. A column becomes an array of
-floats; what is null or NaN there is a missing value here. Times are kept as they are, but for texts that are ISO dates
-and become dates; they never enter the numbers.
+floats; null and NaN are missing values. Times are labels of the results and do not enter the model; text in ISO format
+becomes dates.
 
 >>> table = {"day": ["mon", "tue", "wed"], "level": [0.1, None, 0.3], "rain": [0.0, 2.0, 1.0]}
 >>> data = observations_from_table(table, y="level", inputs={"rain": "rain"}, time="day")
@@ -40,14 +40,14 @@ UNEVEN = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """What was seen, and when.
+    """Observations with their inputs and times, as `run` and `to_datatree` accept them.
 
     Attributes:
         ys: Observations with a leading time axis; NaN where missing.
         inputs: Inputs with the same leading axis, or None.
-        times: When each was made, as the table said it, ISO dates as dates; None to count steps.
-        columns: The columns that `ys` came from, for labels: a name, a list of names, or a dict of these, as
-            `observations_from_table` was told; None if they did not come from a table.
+        times: Time of each observation, used as a label; None to count steps.
+        columns: The columns that `ys` came from, for labels: a name, a list of names, or a dict of these; None if they
+            did not come from a table.
     """
 
     ys: Observation
@@ -62,14 +62,20 @@ class Observations:
 def observations_from_table(
     table: Any, y: Columns = None, inputs: Columns = None, time: str | None = None
 ) -> Observations:
-    """Take observations, inputs and times out of a table.
+    """Read observations, inputs and times from a table.
 
     Args:
         table: A DataFrame of pandas, polars or pyarrow, a Series of pandas or polars, or a dict of columns.
-        y: The column of the observations; a list of columns for a vector; a dict for a model that observes a dict. None
-            takes the only column that is not used otherwise.
-        inputs: The columns of the inputs, in the shape in which the model reads them: a name, a list, or a dict.
-        time: The column of the times; None takes the index of a pandas table, if it has one that is not just a count.
+        y: Column of the observations; a list of columns for a vector; a dict of columns if the model observes a dict.
+            None uses the only column that is not named otherwise.
+        inputs: Columns of the inputs, in the structure that the model expects: a name, a list or a dict.
+        time: Column of the times. None uses the index of a pandas table, unless it only counts rows.
+
+    Returns:
+        `Observations`, which you can pass to `run` in place of `ys`.
+
+    Raises:
+        DataError: A column is missing or does not hold numbers, or `y` is ambiguous.
     """
     columns = table if isinstance(table, Mapping) else _columns_of(table)
     if y is None:
@@ -96,7 +102,7 @@ def _columns_of(table: Any) -> Mapping[str, Any]:
     except TypeError as error:
         raise DataError(
             f"a table is a DataFrame or Series of pandas, polars or pyarrow, or a dict of columns; got a "
-            f"{type(table).__name__}. Arrays go to run as they are."
+            f"{type(table).__name__}. Pass arrays to run directly."
         ) from error
     if isinstance(frame, narwhals.LazyFrame):
         frame = frame.collect()
@@ -108,7 +114,7 @@ def _columns_of(table: Any) -> Mapping[str, Any]:
 def _only_column(columns: Mapping[str, Any], used: set[str | None]) -> str:
     left = [name for name in columns if name not in used]
     if len(left) != 1:
-        raise DataError(f'which column is observed? Say y="..."; there are {left}.')
+        raise DataError(f'the column of the observations is ambiguous; the columns are {left}. Name it: y="...".')
     return left[0]
 
 
@@ -120,17 +126,17 @@ def _numbers(columns: Mapping[str, Any], names: Columns) -> Any:
         return {key: _numbers(columns, value) for key, value in names.items()}
     if isinstance(names, Sequence):
         return np.stack([_numbers(columns, name) for name in names], axis=-1)
-    raise DataError(f"columns are named by texts, lists or dicts of them; got {names!r}.")
+    raise DataError(f'columns must be a name, or a list or dict of names; got {names!r}. Write y="level", for example.')
 
 
 def _column(columns: Mapping[str, Any], name: str) -> np.ndarray:
     if name not in columns:
-        raise DataError(f'the table has no column "{name}"; it has {list(columns)}.')
+        raise DataError(f'the table has no column "{name}"; its columns are {list(columns)}. Check the spelling.')
     return np.asarray(columns[name])
 
 
 def _as_dates(times: np.ndarray) -> np.ndarray:
-    """Read texts such as 2026-01-31 12:00 as dates, if all of them are; others stay as they are."""
+    """Parse text such as 2026-01-31 12:00 as dates if all values have this form; leave other values unchanged."""
     if not all(isinstance(one, str) for one in times) or not all(DATE.match(one) for one in times):
         return times
     try:
@@ -167,13 +173,13 @@ def _cure_of(steps: np.ndarray) -> str:
 
 
 def _as_floats(name: str, column: np.ndarray) -> np.ndarray:
-    if column.dtype == object:  # numbers with None among them
+    if column.dtype == object:  # numbers and None
         column = np.array([np.nan if value is None else value for value in column])
     if column.dtype.kind not in "biuf":
         first = next((index for index, value in enumerate(column) if not _is_number(value)), 0)
         raise DataError(
             f'column "{name}" holds {column.dtype} instead of numbers; row {first} is {column[first].item()!r}. '
-            "Convert it, or leave the value empty if it is missing."
+            "Convert the column to numbers, and leave missing values empty."
         )
     return column.astype(float)
 
@@ -187,7 +193,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _index_of(table: Any) -> np.ndarray | None:
-    """Return the index of a pandas table if it says more than the row's number."""
+    """Return the index of a pandas table, unless it only counts rows."""
     index = getattr(table, "index", None)
     if index is None or callable(index) or type(index).__name__ == "RangeIndex":
         return None

@@ -1,4 +1,4 @@
-"""Named algorithms: each is the one loop with a few parts chosen."""
+"""Named algorithms. Each preset returns a filter with its parts chosen."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def islands_for(num_particles: int) -> int:
 
 
 class OtherOptions(TypedDict, total=False):
-    """What every preset takes by name; what is left out is as in `ParticleFilter`, which says what each means."""
+    """Options that every preset accepts; see `ParticleFilter` for their meaning and defaults."""
 
     num_islands: int
     outliers: OutlierGate | None
@@ -61,23 +61,31 @@ class OtherOptions(TypedDict, total=False):
 
 
 class Options(OtherOptions, total=False):
-    """The same with the resampling, for presets that have no opinion on it."""
+    """The same options, and `resampling`."""
 
     resampling: Resampling
 
 
 def auto_filter(model: StateSpaceModel, num_particles: int | None = None, **options: Unpack[OtherOptions]) -> Filter:
-    """Make the filter that suits a model: where to begin. `filter.choice` says which one it is and why.
+    """Choose and build a filter for `model`. Start here.
 
-    - The node filter, if given theta the state has a filter without random numbers: models that are linear and Gaussian
-      or have few states, and states of real numbers with means and variances.
-    - The extended parameter filter for all others: states that jump, counts without bound, very many parameters.
+    - `node_filter`, if given theta the state has a filter without random numbers: models that are linear and Gaussian,
+      states with few values, and states of real numbers with means and variances.
+    - `extended_parameter_filter` otherwise: states that jump, unbounded counts, more than twelve parameters.
 
     Args:
-        model: The model.
-        num_particles: N; None for a number that suits the model.
-        options: `outliers`, and of `ParticleFilter`: `num_islands`, `mixing`, `memory` and `health`. With one of these
-            four the extended parameter filter is taken, since a node filter has none.
+        model: The model to learn.
+        num_particles: Number of nodes or particles; None selects 512 to 2048 nodes or 500 particles.
+        options: `outliers`, and the options `num_islands`, `mixing`, `memory` and `health` of `ParticleFilter`. A node
+            filter has none of these four, so each of them selects `extended_parameter_filter`.
+
+    Returns:
+        A filter. `filter.choice` names the algorithm and gives the reason.
+
+    Example:
+        >>> import paramfilter as pf
+        >>> pf.auto_filter(pf.models.linear_gaussian()).choice
+        'node_filter(model, 512): Kalman; linear and Gaussian given theta: exact'
     """
     with waiting("inspecting the model"):
         choice = choose_algorithm(model, can_have_nodes=not options.keys() - {"outliers"})
@@ -96,19 +104,24 @@ def node_filter(
     num_kept: int = NUM_KEPT,
     outliers: OutlierGate | None = None,
 ) -> NodeFilter:
-    """Make the node filter: values of theta, each with a filter for the state given theta, renewed when they are few.
+    """Build a node filter: values of theta (nodes), each with a filter for the state given theta.
 
-    It holds log p(y_1..y_t | theta) by its values at the nodes. Given theta most models have a filter for the state
-    without random numbers, exact or nearly so; then the posterior has no Monte Carlo noise but that of a lattice.
+    The filter holds log p(y_1..y_t | theta) at the nodes, and replaces nodes when too few lie where the posterior is.
+    For most models the filter for the state given theta needs no random numbers, so the posterior has little Monte
+    Carlo noise.
 
     Args:
-        model: The model, with up to about ten parameters.
-        num_nodes: N; None for a number that suits the model.
-        inner: `nodes.Kalman`, `nodes.FiniteState`, `nodes.Guided`, `nodes.AssumedDensity` or `nodes.Particles`, or one
-            that is bound to the model: `nodes.Particles.bind(model, 256)`. None chooses.
-        num_kept: Observations that are kept, so that new nodes can be taken through them. After them nodes are renewed
-            without looking back, which is less robust.
-        outliers: What to do with observations far outside the forecasts; None uses them like any other.
+        model: The model to learn, with up to about ten parameters.
+        num_nodes: Number of nodes; None selects 512 to 2048, depending on the model. Cost is linear in it.
+        inner: Filter for the state given theta: `nodes.Kalman`, `nodes.FiniteState`, `nodes.Guided`,
+            `nodes.AssumedDensity` or `nodes.Particles`; or one that is bound to the model, such as
+            `nodes.Particles.bind(model, 256)`. None chooses the first that fits, in this order.
+        num_kept: Number of past observations to keep. New nodes are run through them. Later nodes are placed without
+            the past, which is less robust.
+        outliers: `OutlierGate()` skips observations far outside the forecasts; None (the default) uses all.
+
+    Returns:
+        A filter whose `posterior(state).error()` estimates the error of each posterior mean.
     """
     require_kind(model, StateSpaceModel, "model", "The model comes first, then the number of nodes.")
     with waiting("inspecting the model"):
@@ -126,13 +139,16 @@ def _bound_to(model: StateSpaceModel, inner: type[InnerFilter] | InnerFilter) ->
 def sir_filter(
     model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
 ) -> ParticleFilter:
-    """Make the plain particle filter on (x, theta), a baseline: theta is never moved, so it collapses.
+    """Build a plain particle filter on (x, theta), a baseline. It never moves theta, so it collapses.
 
     Args:
-        model: The model.
-        num_particles: The number of particles N.
-        proposal: How particles move.
+        model: The model to learn.
+        num_particles: Number of particles N. Cost is linear in N.
+        proposal: How particles move; `Bootstrap()` draws from the transition.
         options: `resampling`, `num_islands`, `outliers`, `mixing`, `memory` and `health`, as in `ParticleFilter`.
+
+    Returns:
+        A filter whose particles each hold one value of theta.
     """
     return ParticleFilter(model, num_particles, PointMass(), proposal, **options)
 
@@ -145,18 +161,20 @@ def liu_west_filter(
     proposal: Proposal = Bootstrap(),
     **options: Unpack[Options],
 ) -> ParticleFilter:
-    """Make the filter of Liu and West, a baseline: values of theta move by a kernel that keeps mean and covariance.
+    """Build a Liu-West filter, a baseline. It moves theta by a kernel that preserves mean and covariance.
 
-    It is the most widely shipped method, and known to fail slowly: see `beliefs.ShrinkingKernel`.
+    The filter becomes overconfident over time: see `beliefs.ShrinkingKernel`.
 
     Args:
-        model: The model.
-        num_particles: The number of particles N.
-        discount: How much of each value is kept at a step; see `beliefs.ShrinkingKernel`.
-        proposal: How particles move.
-        options: Of the loop, as in `sir_filter`. Without `num_islands` there are four islands if N is 400 or more and a
-            multiple of four, each with a kernel of its own, so that `diagnose` sees the collapse; `num_islands=1` is
-            the single population of the literature.
+        model: The model to learn.
+        num_particles: Number of particles N. Cost is linear in N.
+        discount: Share of each value that a step keeps; see `beliefs.ShrinkingKernel`.
+        proposal: How particles move; `Bootstrap()` draws from the transition.
+        options: As in `sir_filter`. `num_islands` defaults to four if N is at least 400 and a multiple of four, so that
+            `diagnose` can detect a collapse. `num_islands=1` is the single population of the literature.
+
+    Returns:
+        A filter whose particles each hold one value of theta, moved at every step.
     """
     num_islands = options.setdefault("num_islands", islands_for(require_model_and_size(model, num_particles)))
     return ParticleFilter(model, num_particles, ShrinkingKernel(discount, num_islands), proposal, **options)
@@ -165,13 +183,16 @@ def liu_west_filter(
 def nested_particle_filter(
     model: StateSpaceModel, num_particles: int, *, num_states: int | None = None, **options: Unpack[Options]
 ) -> ParticleFilter:
-    """Make the nested particle filter, a yardstick: each value of theta has a particle filter of its own.
+    """Build a nested particle filter, a baseline. Each value of theta has its own particle filter.
 
     Args:
-        model: The model.
-        num_particles: N values of theta, each of which moves by noise of N^-3/4 prior sds at every step.
-        num_states: M states for each of them; None for as many as there are values.
-        options: Of the loop, as in `sir_filter`.
+        model: The model to learn.
+        num_particles: Number N of values of theta. Each step adds noise of N^-3/4 prior sds to each value.
+        num_states: Number M of states for each value of theta; None uses M = N. Cost is linear in N x M.
+        options: As in `sir_filter`.
+
+    Returns:
+        A filter whose particles each hold one value of theta and M states.
     """
     num_particles = require_model_and_size(model, num_particles)
     crowd = crowd_of(model, num_particles if num_states is None else num_states)
@@ -181,13 +202,16 @@ def nested_particle_filter(
 def storvik_filter(
     model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
 ) -> ParticleFilter:
-    """Make Storvik's filter: exact conjugate beliefs, for Gaussian models linear in their parameters.
+    """Build Storvik's filter: exact conjugate posteriors given the states.
 
     Args:
-        model: The model.
-        num_particles: N.
-        proposal: How particles move.
-        options: Of the loop, as in `sir_filter`.
+        model: A Gaussian model that is linear in its parameters; others raise `BeliefError`.
+        num_particles: Number of particles N. Start with 1000; cost is linear in N.
+        proposal: How particles move; `Bootstrap()` draws from the transition.
+        options: As in `sir_filter`.
+
+    Returns:
+        A filter whose particles each hold the sufficient statistics of theta.
     """
     return ParticleFilter(model, num_particles, Conjugate(), proposal, **options)
 
@@ -205,22 +229,28 @@ def extended_parameter_filter(
     memory: float | None = None,
     health: bool = True,
 ) -> ParticleFilter:
-    """Make the extended parameter filter: beliefs in a fixed separable basis, chosen for the model.
+    """Build an extended parameter filter: each particle holds an approximate density of theta, of fixed size.
 
     Args:
-        model: The model.
-        num_particles: N.
-        belief: None chooses (see `choose_belief`); the choice stands in `filter.belief`, its reason in `filter.choice`.
-        proposal: None chooses (see `choose_proposal`), likewise.
+        model: The model to learn.
+        num_particles: Number of particles N. Start with 1000; cost is linear in N.
+        belief: How a particle represents theta, such as `beliefs.Grid()`. None chooses: `Conjugate` if the model is
+            conjugate, `Grid` for one parameter, `CrossInterpolation` for several.
+        proposal: How particles move. None chooses `LookAhead(Guided())` if the state consists of real numbers, and
+            `Bootstrap()` otherwise.
         resampling: When and how particles are resampled.
-        num_islands: Groups of particles that are never mixed; None for `DEFAULT_ISLANDS` if there are particles enough
-            and the state does not jump.
-        outliers: What to do with observations far outside the forecasts; None uses them like any other.
-        mixing: How beliefs are updated: `NoMixing()` along paths, as in the paper; others given the present state,
-            which stay right in the long run (see `ParticleFilter`). None for `AncestorMixing(8)` if the state jumps and
-            the belief is a `Grid`, and else for the best that the belief allows.
-        memory: After how many observations a datum counts 1/e of a new one; None forgets nothing.
-        health: Whether each step reports R-hat, surviving ancestors and PIT.
+        num_islands: Number of groups of particles that never mix. None uses four if N is at least 400 and a multiple of
+            four and the state does not jump, and one otherwise.
+        outliers: `OutlierGate()` skips observations far outside the forecasts; None (the default) uses all.
+        mixing: How beliefs are updated: `NoMixing()` along the particle's path, as in the paper; `PairwiseMixing()` or
+            `AncestorMixing(8)` mixed over ancestors, which stays accurate on long streams. None chooses
+            `AncestorMixing(8)` for a `Grid` if the state jumps, and otherwise the best that the belief supports.
+        memory: Number of observations after which a datum counts 1/e of a new one, for parameters that drift; None
+            forgets nothing.
+        health: Whether each step reports R-hat, surviving ancestors and forecast ranks. False makes steps faster.
+
+    Returns:
+        A filter. `filter.choice` names the parts that were chosen, with the reasons.
     """
     num_particles = require_model_and_size(model, num_particles)
     reasons = []
@@ -249,13 +279,16 @@ def extended_parameter_filter(
 def assumed_parameter_filter(
     model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
 ) -> ParticleFilter:
-    """Make the assumed parameter filter: moment-matched Gaussian beliefs, quick and rough.
+    """Build an assumed parameter filter: each particle holds a moment-matched Gaussian of theta. Fast and rough.
 
     Args:
-        model: The model.
-        num_particles: N.
-        proposal: How particles move.
-        options: Of the loop, as in `sir_filter`.
+        model: The model to learn.
+        num_particles: Number of particles N. Start with 1000; cost is linear in N.
+        proposal: How particles move; `Bootstrap()` draws from the transition.
+        options: As in `sir_filter`.
+
+    Returns:
+        A filter with approximate posteriors, also for many parameters.
     """
     return ParticleFilter(model, num_particles, MomentMatched(), proposal, **options)
 
@@ -273,4 +306,4 @@ PRESETS: dict[str, Callable[..., Filter]] = {
         sir_filter,
     )
 }
-"""By name, for those who take a name from a command line or a file."""
+"""All presets by name, for command lines and configuration files."""

@@ -1,4 +1,4 @@
-"""Run a filter over an array of observations, and look ahead.
+"""Run a filter over an array of observations, and forecast.
 
 `run` calls the program of `filters.advance` for one window of data after the other, so that any length of data uses
 one compile and any way of cutting a stream into pieces gives the same bits as stepping through it. Between the calls it
@@ -43,18 +43,25 @@ def run(
     *,
     progress: bool | None = None,
 ) -> tuple[Any, History]:
-    """Take in many observations.
+    """Run a filter over a sequence of observations.
 
     Args:
-        filter: The filter.
-        state: Its state so far, from `filter.init` or from an earlier run.
-        ys: Observations with a leading time axis, NaN where missing; or what `observations_from_table` returned, inputs
-            included.
-        inputs: A pytree with the same leading axis, or None.
-        progress: Show a bar with rate, ESS and time left; None shows it on a terminal only.
+        filter: The filter, such as `auto_filter(model)`.
+        state: Its current state, from `filter.init` or an earlier run.
+        ys: Observations with a leading time axis, NaN where missing; or the `Observations` that
+            `observations_from_table` returns, which include inputs.
+        inputs: Covariates with the same leading axis; None if the model uses none.
+        progress: True shows a progress bar with rate, ESS and remaining time; None shows it on a terminal only.
 
     Returns:
-        The state after the last observation, and a `History`.
+        The state after the last observation, and a `History` with one row per observation.
+
+    Example:
+        >>> import jax, paramfilter as pf
+        >>> filter = pf.sir_filter(pf.models.linear_gaussian(), 100)
+        >>> state, history = pf.run(filter, filter.init(jax.random.key(0)), [0.1, float("nan"), 0.3], progress=False)
+        >>> int(state.time), history.info.ess.shape
+        (3, (3,))
     """
     require_kind(filter, Filter, "filter", "The call is run(filter, state, ys).")
     filter.require_own(state)
@@ -64,7 +71,7 @@ def run(
     num_steps = _common_length(ys)
     inputs = as_inputs(inputs, "ys", num_steps)
     pieces, start, num_turns = [], 0, FIRST_STEPS
-    # disable=None is tqdm's own word for "only on a terminal".
+    # For tqdm, disable=None means: only on a terminal.
     with tqdm(total=num_steps, unit="step", smoothing=0, disable=None if progress is None else not progress) as bar:
         bar.set_description_str("compiling")
         while start < num_steps:
@@ -87,25 +94,33 @@ def run(
 
 
 def history_row(filter: Filter, state: Any, info: Any) -> History:
-    """Return a history of one step, for those who call `step` themselves.
+    """Return the history of one step, if you call `step` yourself.
 
     Args:
-        filter: The filter.
+        filter: The filter that made the step.
         state: Its state after the step.
-        info: What the step returned.
+        info: The second value that `step` returned.
+
+    Returns:
+        A `History` with one row; join rows with `concat_histories`.
     """
     return jax.tree.map(lambda leaf: np.asarray(leaf)[None], filter.summary(state, info))
 
 
 def concat_histories(*histories: History) -> History:
-    """Put histories of one stream together, in the order of time."""
+    """Concatenate histories of one stream, given in order of time."""
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *histories)
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Forecast:
-    """Draws of the future, equally weighted: each leaf has leading axes (draw, time)."""
+    """Equally weighted draws of the future.
+
+    Attributes:
+        x: States, with leading axes (draw, time).
+        y: Observations, with leading axes (draw, time).
+    """
 
     x: PyTree
     y: PyTree
@@ -120,15 +135,18 @@ def predict(
     *,
     num_draws: int | None = None,
 ) -> Forecast:
-    """Draw states and observations of the next steps, with theta drawn from the posterior.
+    """Draw states and observations of the next steps. Each draw uses its own theta from the posterior.
 
     Args:
-        key: A typed key.
-        filter: The filter.
-        state: Its state now.
-        num_steps: How far to look ahead.
-        inputs: Inputs of the coming steps with a leading time axis, or None.
-        num_draws: How many futures; None for as many as there are particles.
+        key: Random key, `jax.random.key(seed)`.
+        filter: The filter, such as `auto_filter(model)`.
+        state: Its current state.
+        num_steps: Number of steps ahead.
+        inputs: Covariates of these steps, with a leading time axis; None if the model uses none.
+        num_draws: Number of paths; None draws as many as the filter has particles or nodes.
+
+    Returns:
+        A `Forecast` with `x` and `y`, each with leading axes (draw, time).
     """
     call = "The call is predict(key, filter, state, num_steps)."
     require_key(key, "predict(key, filter, state, num_steps)")
@@ -168,10 +186,12 @@ def _common_length(ys: Observation) -> int:
     if len(lengths) != 1:
         raise DataError(
             f"all parts of ys must have a leading time axis of the same length; got lengths {sorted(lengths)}. Fill "
-            "the shorter ones up with NaN, for missing."
+            "the shorter ones with NaN, which means missing."
         )
     if lengths == {0}:
-        raise DataError("ys holds no observation; its leading axis is time. Give one at least, or use predict.")
+        raise DataError(
+            "ys holds no observation; its leading axis is time. Pass at least one, or call predict to forecast."
+        )
     return lengths.pop()
 
 

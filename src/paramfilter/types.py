@@ -16,7 +16,7 @@ KeyArray = Key[Array, ""]
 """One typed random key, as `jax.random.key` makes it."""
 
 Theta = Mapping[str, Any]
-"""Parameters by name, on their natural scale: `{"phi": 0.9, "sigma": 0.1}`."""
+"""A dict of parameters in their original units: `{"phi": 0.9, "sigma": 0.1}`."""
 
 State = PyTree
 """One latent state: an array or a pytree of arrays."""
@@ -25,7 +25,7 @@ Observation = PyTree
 """One observation: an array or a pytree of arrays. NaN means missing, whole or by component."""
 
 Inputs = PyTree
-"""What the model is told at a step (covariates, time, dt): any pytree, or None."""
+"""Covariates of a step, such as time, dt or a control: any pytree, or None."""
 
 if TYPE_CHECKING:
     Numbers = Any  # what one module has, the other has: code that is written for both mixes them freely

@@ -40,25 +40,25 @@ def explained(part: str, function: Any) -> Callable[..., Any]:
     example = f"lambda {', '.join(ARGUMENTS[part])}: dist.Normal(0.0, 1.0)"
     if not callable(function) or distributions.is_distribution(function) or isinstance(function, type):
         raise ModelError(
-            f"{part} must be a function, got {kind_of(function)}. Write {part}={example}, with your own law."
+            f"{part} must be a function, got {kind_of(function)}. Write {part}={example}, with your own distribution."
         )
     _require_arguments(part, call, example, function)
 
     @functools.wraps(function)
     def door(*arguments):
         try:
-            law = function(*arguments)
+            returned = function(*arguments)
         except ParamfilterError:
             raise
         except Exception as error:
             raise ModelError(_explanation(part, call, arguments, error)) from error
-        leaves = jax.tree.leaves(law, is_leaf=distributions.is_distribution)
+        leaves = jax.tree.leaves(returned, is_leaf=distributions.is_distribution)
         if not leaves or not all(distributions.is_distribution(leaf) for leaf in leaves):
             raise ModelError(
-                f"{call} must return a distribution or a pytree of distributions, got {kind_of(law)}. Return a "
+                f"{call} must return a distribution or a pytree of distributions, got {kind_of(returned)}. Return a "
                 "numpyro distribution, for example dist.Normal(mean, sd), and let the filter draw from it."
             )
-        return law
+        return returned
 
     door.explains = part  # type: ignore[attr-defined]
     return door
@@ -73,8 +73,8 @@ def _require_arguments(part: str, call: str, example: str, function: Callable) -
         signature.bind(*ARGUMENTS[part])
     except TypeError as error:
         raise ModelError(
-            f"{part} is called as {call}, but yours is {part}{signature}. Write {part}={example}: every argument has "
-            "its place, whether or not it is used."
+            f"{part} is called as {call}, but yours is {part}{signature}. Write {part}={example}: all of these "
+            "arguments are required, also if they are not used."
         ) from error
 
 
@@ -93,7 +93,7 @@ def _cure(given: dict[str, Any], error: Exception) -> str:
             "If it reads inputs, give them: those of one step to StateSpaceModel(..., example_inputs=...), and "
             "inputs=... to init, step, run, simulate or predict."
         )
-    return "Hold this against what the function reads: names are spelt as here, and the arguments come in this order."
+    return "Compare this with the function: its names must be spelled as here, and its arguments come in this order."
 
 
 def describe(tree: Any) -> str:

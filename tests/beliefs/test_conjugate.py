@@ -208,7 +208,7 @@ def ar1(prior, transition):
     [
         (pf.models.sin(), "linear in theta"),
         (pf.models.cauchy_ar1(), "Gaussian transition"),
-        (pf.models.stochastic_volatility(), "initial law"),
+        (pf.models.stochastic_volatility(), "initial distribution"),
         (
             ar1({"phi": dist.Beta(2.0, 2.0)}, lambda theta, x, inputs: dist.Normal(theta["phi"] * x, 1.0)),
             "Beta prior",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="paramfilter",
     help="Learn the static parameters of a state-space model while you filter.",
-    epilog="A model is the name of a built-in one (sin, stochastic_volatility, ...) or module:object of your own.",
+    epilog="MODEL is a built-in model (sin, stochastic_volatility, ...) or your own, written as module:object.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -32,41 +32,49 @@ app = typer.Typer(
 Model = Annotated[
     str,
     typer.Argument(
-        help="A built-in model, or module:object.", callback=names.known_model, autocompletion=names.complete_model
+        help="A built-in model, or your own as module:object.",
+        callback=names.known_model,
+        autocompletion=names.complete_model,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
-Seed = Annotated[int, typer.Option(help="Of the random key.")]
-Particles = Annotated[int | None, typer.Option(min=2, help="How many; unless given, a number that suits the filter.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+Particles = Annotated[
+    int | None, typer.Option(min=2, help="Number of particles or nodes; by default chosen for the filter.")
+]
 FilterName = Annotated[
     str,
     typer.Option(
         "--filter",
-        help=f"One of {', '.join(names.FILTERS)}.",
+        help=f"Filter: {', '.join(names.FILTERS)}.",
         callback=names.known_filter,
         autocompletion=names.complete_filter,
     ),
 ]
-Values = Annotated[list[str] | None, typer.Option(help="name=value, or name=1,2,3; again for more.")]
+Values = Annotated[
+    list[str] | None, typer.Option(help="Parameter value as name=value, or name=1,2,3 for a vector; repeatable.")
+]
 
 
 @app.command()
 def run(
     model: Model,
-    data: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet; - for standard input.")] = STANDARD_INPUT,
-    y: Annotated[list[str] | None, typer.Option(help="Column of the observation; again for more.")] = None,
-    inputs: Annotated[list[str] | None, typer.Option(help="Column of an input, or name=column.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column of times, kept as labels.")] = None,
+    data: Annotated[
+        str, typer.Argument(help="CSV, JSON lines or Parquet file; - reads standard input.")
+    ] = STANDARD_INPUT,
+    y: Annotated[list[str] | None, typer.Option(help="Column of the observations; repeatable for a vector.")] = None,
+    inputs: Annotated[list[str] | None, typer.Option(help="Column of an input, or name=column; repeatable.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column of times, used as labels.")] = None,
     particles: Particles = None,
     filter: FilterName = "auto",
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option(help="Write the result here: .nc or .zarr.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the parameters here: .png, .pdf or .svg.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Write the filter's state here.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Start from a state saved earlier.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the result to this .nc or .zarr file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot the parameters to this .png, .pdf or .svg file.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the final state to this file.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Continue from a state that --save wrote.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn a model's parameters from data, in one pass. A pipe is followed line by line until it ends."""
+    """Learn a model's parameters from a file, or from a pipe line by line until it ends."""
     from paramfilter import plots
     from paramfilter.cli.learning import Settings, learn
     from paramfilter.cli.models_by_name import model_named
@@ -78,19 +86,19 @@ def run(
     learn(model_named(model).model, Settings(filter, particles, data, *columns, seed, out, save, resume, as_json))
     if plot is not None:
         plots.parameters(out).savefig(plot)
-        aside.print(f"picture written to {plot}")
+        aside.print(f"plot written to {plot}")
 
 
 @app.command()
 def simulate(
     model: Model,
-    steps: Annotated[int, typer.Option(min=1, help="How many observations.")] = 500,
+    steps: Annotated[int, typer.Option(min=1, help="Number of observations.")] = 500,
     theta: Values = None,
     seed: Seed = 0,
-    states: Annotated[bool, typer.Option(help="Write the hidden states too.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write CSV here instead of to standard output.")] = None,
+    states: Annotated[bool, typer.Option(help="Also write the hidden states.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write CSV to this file instead of standard output.")] = None,
 ) -> None:
-    """Draw observations from a model, as CSV that `run` reads."""
+    """Simulate observations from a model as CSV that `run` reads."""
     from paramfilter.cli.models_by_name import model_named
 
     xs, ys, inputs = model_named(model).simulated(seed, _values(theta), steps)
@@ -103,16 +111,20 @@ def simulate(
 
 @app.command()
 def plot(
-    results: Annotated[list[str], typer.Argument(help="Saved results; label=path to name them in a comparison.")],
+    results: Annotated[list[str], typer.Argument(help="Saved results; write label=path to compare several.")],
     kind: Annotated[
         str,
         typer.Option(
-            help=f"One of {', '.join(names.PLOTS)}.", callback=names.known_plot, autocompletion=names.complete_plot
+            help=f"Kind of plot: {', '.join(names.PLOTS)}.",
+            callback=names.known_plot,
+            autocompletion=names.complete_plot,
         ),
     ] = "parameters",
-    out: Annotated[Path, typer.Option(help="Where to: .png, .pdf, .svg; .gif for an animation.")] = Path("picture.png"),
+    out: Annotated[Path, typer.Option(help="File to write: .png, .pdf or .svg; .gif for an animation.")] = Path(
+        "picture.png"
+    ),
     truth: Values = None,
-    title: Annotated[str | None, typer.Option(help="Stands on top.")] = None,
+    title: Annotated[str | None, typer.Option(help="Figure title.")] = None,
 ) -> None:
     """Draw a saved result, or several to compare."""
     from paramfilter import plots
@@ -124,12 +136,12 @@ def plot(
     drawn = next(iter(trees.values())) if len(trees) == 1 else trees
     figure = getattr(plots, kind)(drawn, truth=_values(truth) or None, title=title)
     figure.save(out) if kind == "animation" else figure.savefig(out)
-    aside.print(f"picture written to {out}")
+    aside.print(f"plot written to {out}")
 
 
 @app.command("inspect")
 def inspect_(model: Model, as_json: AsJson = False) -> None:
-    """Say how the parameters enter a model, and which belief suits it."""
+    """Report how the parameters enter a model, which cannot be identified, and which belief to use."""
     from paramfilter.cli.models_by_name import model_named
     from paramfilter.cli.printing import print_json
     from paramfilter.inspect import inspect_model
@@ -140,7 +152,7 @@ def inspect_(model: Model, as_json: AsJson = False) -> None:
 
 @app.command()
 def diagnose(result: Annotated[Path, typer.Argument(help="A saved result.")], as_json: AsJson = False) -> None:
-    """Look at a saved result and say what is wrong, what it means and what to try. Exit code 3 if anything is."""
+    """Check a saved result and explain each warning. The exit code is 3 if there is a warning."""
     from paramfilter.cli.printing import print_json
     from paramfilter.diagnostics import examine
     from paramfilter.results import load_result, record_of
@@ -160,10 +172,10 @@ def diagnose(result: Annotated[Path, typer.Argument(help="A saved result.")], as
 def explain(
     code: Annotated[
         str,
-        typer.Argument(help="A code such as W03, or the number of an outcome.", autocompletion=names.complete_warning),
+        typer.Argument(help="A warning such as W03, or an outcome number.", autocompletion=names.complete_warning),
     ],
 ) -> None:
-    """Put a warning or an outcome into words."""
+    """Explain a warning or an outcome."""
     from paramfilter.diagnostics import explain
 
     print(explain(int(code) if code.isdigit() else code))
@@ -171,7 +183,7 @@ def explain(
 
 @app.command()
 def doctor(as_json: AsJson = False) -> None:
-    """Check this machine: versions, devices, and whether the compiler computes what it should."""
+    """Check the installation: versions, devices, and whether compiled code computes correct numbers."""
     from paramfilter.cli import checkup
     from paramfilter.cli.printing import console, print_json, table_of
 
@@ -193,12 +205,12 @@ def doctor(as_json: AsJson = False) -> None:
 def bench(
     model: Model = "sin",
     particles: Particles = None,
-    steps: Annotated[int, typer.Option(min=10, help="Length of the series.")] = 500,
-    series: Annotated[int, typer.Option(min=1, help="Filters in the fleet.")] = 64,
+    steps: Annotated[int, typer.Option(min=10, help="Number of observations per series.")] = 500,
+    series: Annotated[int, typer.Option(min=1, help="Number of series in the fleet.")] = 64,
     filter: FilterName = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Measure compiling, stepping and a small fleet on this machine."""
+    """Measure compile time, steps and a small fleet on this machine."""
     from paramfilter.cli import checkup
     from paramfilter.cli.learning import make_filter
     from paramfilter.cli.models_by_name import model_named
@@ -217,9 +229,11 @@ def bench(
 
 @app.command()
 def serve(
-    configuration: Annotated[Path, typer.Argument(help="TOML file; the page “A running fleet” has an example.")],
+    configuration: Annotated[
+        Path, typer.Argument(help="TOML file that describes the service; see the page on running a fleet.")
+    ],
 ) -> None:
-    """Read events from a log, update one filter for each series, and serve posteriors over HTTP, until SIGTERM."""
+    """Run a fleet as a service: events in, posteriors out, health and metrics over HTTP, until SIGTERM."""
     import logging
     from importlib.metadata import entry_points
 
@@ -242,7 +256,9 @@ def _values(given: list[str] | None) -> dict[str, Any]:
         try:
             numbers = [float(number) for number in text.split(",")]
         except ValueError:
-            raise DataError(f"{one!r} should read name=number, or name=1,2,3 for a vector.") from None
+            raise DataError(
+                f"{one!r} is not a parameter value. Write name=number, or name=1,2,3 for a vector."
+            ) from None
         found[name] = numbers[0] if len(numbers) == 1 else np.array(numbers)
     return found
 

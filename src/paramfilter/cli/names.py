@@ -47,9 +47,9 @@ def known_filter(name: str) -> str:
 
 
 def known_plot(name: str) -> str:
-    """Return the name of a picture, or refuse it."""
+    """Return the name of a plot, or refuse it."""
     if name not in PLOTS:
-        raise DataError(f"there is no picture {name!r}; choose one of {', '.join(PLOTS)}.")
+        raise DataError(f"there is no plot {name!r}; choose one of {', '.join(PLOTS)}.")
     return name
 
 
@@ -64,7 +64,7 @@ def complete_filter(incomplete: str) -> list[str]:
 
 
 def complete_plot(incomplete: str) -> list[str]:
-    """Return the pictures that a word may become."""
+    """Return the plots that a word may become."""
     return _beginning_with(incomplete, PLOTS)
 
 

@@ -1,4 +1,4 @@
-"""The posterior of theta at one moment: a weighted mixture of what the particles believe.
+"""The posterior of theta at one time: a weighted mixture of the beliefs of the particles.
 
     p(theta | y_1..y_t)  ~  sum_i w^i q(theta | S^i)
 
@@ -56,15 +56,22 @@ class Posterior:
     state: FilterState
 
     def mean(self) -> dict[str, Values]:
-        """Return the posterior means."""
+        """Return the posterior mean of each parameter."""
         return self._in_order(self.filter.compiled(_means_and_sds, compiler_options=RUN_ONCE)(self.state)[0])
 
     def sd(self) -> dict[str, Values]:
-        """Return the posterior standard deviations."""
+        """Return the posterior standard deviation of each parameter."""
         return self._in_order(self.filter.compiled(_means_and_sds, compiler_options=RUN_ONCE)(self.state)[1])
 
     def quantile(self, q: float | Sequence[float]) -> dict[str, Values]:
-        """Return quantiles; a sequence of levels gives a leading axis. Based on draws with a fixed key."""
+        """Return quantiles of each parameter, from draws with a fixed key.
+
+        Args:
+            q: One level between 0 and 1, or a sequence of levels, which adds a leading axis.
+
+        Returns:
+            A dict such as `{"phi": array([0.70, 0.88])}` for `quantile([0.05, 0.95])`.
+        """
         levels = levels_of(q)
         draws = self._drawn(self.state.key, NUM_QUANTILE_DRAWS, ALL_ISLANDS)
         if is_traced(draws):
@@ -76,15 +83,27 @@ class Posterior:
         return {name: values[name] for name in self.filter.model.parameters.names}
 
     def sample(self, key: KeyArray, num_draws: int) -> dict[str, Values]:
-        """Draw thetas: particles are chosen systematically by weight, and each draws from its belief."""
+        """Draw parameters from the posterior.
+
+        Args:
+            key: Random key, `jax.random.key(seed)`.
+            num_draws: Number of draws. A new number does not compile again.
+
+        Returns:
+            A dict with a leading axis of draws.
+        """
         require_key(key, "posterior.sample(key, num_draws)")
         num_draws = whole_number(num_draws, "num_draws", 1, "The call is posterior.sample(key, num_draws).")
         return self._drawn(key, num_draws, ALL_ISLANDS)
 
     def chains(self, key: KeyArray, num_draws: int) -> dict[str, Values]:
-        """Draw thetas island by island: axes (island, draw, ...), which ArviZ reads as chains.
+        """Draw parameters from each island separately, with axes (island, draw, ...), which ArviZ reads as chains.
 
-        `arviz.from_dict({"posterior": posterior.chains(key, 1000)})` has the islands' disagreement in its R-hat.
+        The R-hat of `arviz.from_dict({"posterior": posterior.chains(key, 1000)})` measures how far islands disagree.
+
+        Args:
+            key: Random key, `jax.random.key(seed)`.
+            num_draws: Number of draws from each island.
         """
         require_key(key, "posterior.chains(key, num_draws)")
         num_draws = whole_number(num_draws, "num_draws", 1, "The call is posterior.chains(key, num_draws).")
@@ -101,20 +120,26 @@ class Posterior:
         return jax.tree.map(lambda *leaves: joined(leaves)[:num_draws], *batches)
 
     def log_prob(self, theta: Theta) -> Float[Array, ""]:
-        """Return the log density of the mixture at theta, on the natural scale.
+        """Return the posterior log density at theta, in the original units.
 
-        Where particles hold single values of theta, they are smoothed by Gaussian kernels of Silverman's width.
+        If particles hold single values of theta, Gaussian kernels with Silverman's bandwidth smooth them.
+
+        Args:
+            theta: A value for each named parameter.
         """
         z = self.filter.model.parameters.unconstrain(theta)
         return self.filter.compiled(_mixture_log_prob)(self.state, z)
 
     def approximation_error(self) -> Float[Array, ""]:
-        """Return by how many nats the beliefs miss the exact ones: their means may be off by as many sds."""
+        """Return the error of the beliefs in nats (root mean square); 0 if they are exact.
+
+        Posterior means may be wrong by about as many posterior standard deviations.
+        """
         return self.filter.compiled(_mixture_error)(self.state)
 
 
 def levels_of(q: float | Sequence[float]) -> Float[np.ndarray, "..."]:
-    """Return levels of quantiles as an array, or refuse what is none."""
+    """Return levels of quantiles as an array, or raise `ArgumentError`."""
     try:
         levels = np.asarray(q, float)
     except (TypeError, ValueError):
@@ -122,7 +147,7 @@ def levels_of(q: float | Sequence[float]) -> Float[np.ndarray, "..."]:
     if not np.all((levels >= 0) & (levels <= 1)):
         raise ArgumentError(
             f"levels of a quantile lie between 0 and 1, got {q if isinstance(q, list | tuple) else kind_of(q)}. Write "
-            "0.95 for the 95 % quantile; all parameters are returned, by name."
+            "0.95 for the 95 % quantile; the result is a dict with all parameters."
         )
     return levels.astype(jnp.result_type(float))
 
@@ -140,7 +165,7 @@ def mixture_moments(filter: ParticleFilter, state: FilterState) -> Moments:
 
 
 def _adapted(belief: BoundBelief, state: FilterState) -> tuple[PyTree, PyTree]:
-    """Return what beliefs share and remember between two steps, when nothing was resampled."""
+    """Return the shared and the individual statistics of the beliefs between two steps."""
     return adapt(belief, state.shared, state.statistics, state.z, state.log_weights)
 
 

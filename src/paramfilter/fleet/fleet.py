@@ -1,12 +1,11 @@
 """One filter for each of many series: sensors, assets, users.
 
-All series share a model and a compiled step; each has its own key, clock and posterior, on a leading axis of the state.
-A series is known by its id (a number or a text), and its random numbers come from the fleet's key and its id alone, so
-they do not depend on which other series there are, or are updated together with it. Nor do its results, to the last
-bit: rows are always stepped in blocks of the same size, for which the same code is compiled. So there are spare rows at
-the end of a fleet.
+All series share a model and a compiled step. Each has its own key, time and posterior, on a leading axis of the state.
+A series has an id (a number or a string). Its random numbers depend only on the fleet's key and its id, and its results
+do not depend on the other series, to the last bit: rows are always stepped in blocks of the same size, which use the
+same compiled code. A fleet therefore has spare rows at its end.
 
-Over several devices the rows are shared out by a mesh, each device steps its own, and nothing is sent between them.
+With a mesh, each device steps its own rows, and the devices do not communicate.
 
 >>> import jax, numpyro.distributions as dist, paramfilter as pf
 >>> model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5))
@@ -46,11 +45,19 @@ from paramfilter.waiting import announced
 
 
 class Fleet:
-    """The same filter for many series.
+    """Run the same filter for many series.
 
     Args:
-        filter: The filter that each series has.
-        mesh: The devices that share the series out, on a mesh of one axis; None for the default device.
+        filter: The filter of each series, such as `auto_filter(model)`.
+        mesh: Devices that share the series, as a mesh with one axis; None uses the default device.
+
+    Example:
+        >>> import jax, paramfilter as pf
+        >>> fleet = Fleet(pf.storvik_filter(pf.models.linear_gaussian(), 64))
+        >>> state = fleet.init(jax.random.key(0), ["oslo", "lima"])
+        >>> state, info = fleet.step(state, [0.3, -0.1])
+        >>> fleet.mean(state)["phi"].shape
+        (2,)
     """
 
     def __init__(self, filter: Filter, mesh: Mesh | None = None):
@@ -59,19 +66,19 @@ class Fleet:
             require_kind(mesh, Mesh, "mesh", "The call is Fleet(filter); ids are given to fleet.init.")
         if mesh is not None and len(mesh.axis_names) != 1:
             raise DataError(
-                f"a fleet needs a mesh of one axis, got {mesh.axis_names}; try jax.make_mesh((8,), ('series',))."
+                f"mesh must have one axis, got {mesh.axis_names}. Write jax.make_mesh((8,), ('series',)), for example."
             )
         self.filter = filter
         # Rows are picked by index now and then, which JAX only does on its own for axes of this type.
         self.mesh = mesh and Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,))
         self._begin = self._compiled(blocks.begin)
-        # A step gives its memory back: the state that goes in cannot be used again.
+        # A step frees the memory of the old state, which cannot be used again.
         self._advance = self._compiled(blocks.advance, donate_argnums=0)
         self._update = self._compiled(blocks.update, donate_argnums=0)
         self._moments = self._compiled(blocks.moments)
 
     def _compiled(self, function: Callable, **options: Any) -> Any:
-        """Let each device do its own rows: what comes in and goes out has a leading axis that they share out."""
+        """Compile a function so that each device computes its own rows of the leading axis."""
         function = functools.partial(function, self.filter)
         if self.mesh is not None:
             rows = PartitionSpec(self.mesh.axis_names[0])
@@ -80,17 +87,20 @@ class Fleet:
 
     @property
     def num_devices(self) -> int:
-        """How many devices share the series out."""
+        """Number of devices that share the series."""
         return 1 if self.mesh is None else self.mesh.size
 
     def init(self, key: KeyArray, ids: Ids, *, inputs: Inputs = None, room: int = 0) -> FleetState:
-        """Start a filter for each id; no data are seen.
+        """Start a filter for each id.
 
         Args:
-            key: A typed key, `jax.random.key(seed)`.
-            ids: Numbers or texts, all different.
-            inputs: What the model's `initial` is told, with a leading axis of series, or None.
-            room: Rows for at least so many series; fleets with as much room share their compiled functions.
+            key: Random key, `jax.random.key(seed)`.
+            ids: Distinct numbers or strings, one per series.
+            inputs: Covariates for the model's `initial`, with a leading axis of series; None if it uses none.
+            room: Least number of rows to allocate. Fleets with the same number of rows share compiled code.
+
+        Returns:
+            The state of the fleet before any data.
         """
         require_key(key, "fleet.init(key, ids)")
         ids = distinct(ids)
@@ -106,13 +116,16 @@ class Fleet:
         mask: Bool[Array | np.ndarray, " series"] | Sequence[bool] | None = None,
         inputs: Inputs = None,
     ) -> tuple[FleetState, StepInfo]:
-        """Take in one observation of every series, or of those where `mask` holds. `state` cannot be used again.
+        """Process one observation of every series, or of the series selected by `mask`.
 
         Args:
-            state: The state so far.
+            state: Current state of the fleet. The call frees its memory; continue with the returned state.
             ys: Observations with a leading axis of series; NaN where missing.
-            mask: Which series have an observation now; the others stay as they are, and their clocks too.
-            inputs: What the model is told, with a leading axis of series, or None.
+            mask: True for each series that has an observation now; the others do not advance. None selects all.
+            inputs: Covariates with a leading axis of series; None if the model uses none.
+
+        Returns:
+            The new state, and a `StepInfo` with a leading axis of series.
         """
         _require_fresh(state)
         num_series = len(state.row_of)
@@ -120,8 +133,8 @@ class Fleet:
         is_due = np.ones(num_series, bool) if mask is None else np.asarray(mask, bool)
         if is_due.shape != (num_series,):
             raise DataError(
-                f"mask must say of each of {num_series} series whether it has an observation; got shape {is_due.shape}"
-                ". Use fleet.update(state, ids, ys) for a few series by name."
+                f"mask must have one entry for each of {num_series} series, True if it has an observation; got shape "
+                f"{is_due.shape}. Use fleet.update(state, ids, ys) for a few series by name."
             )
         ys, inputs = jax.tree.map(lambda leaf: np.asarray(leaf)[:, None], (ys, as_inputs(inputs)))
         series, info = self._advanced(state, ys, inputs, 0, is_due.astype(np.int32))
@@ -130,20 +143,23 @@ class Fleet:
     def _advanced(
         self, state: FleetState, ys: Observation, inputs: Inputs, start: int, lengths: np.ndarray
     ) -> tuple[Any, StepInfo]:
-        """Take in observations from `start` on, as many of each series as its length, at most `WINDOW`."""
+        """Process observations from `start` on: of each series as many as its length, at most `WINDOW`."""
         given = (*window_of((ys, inputs), start, WINDOW, axis=1), lengths)
         return self._advance(state.series, *self._filled(given, np.arange(len(lengths)), state.num_rows))
 
     def update(
         self, state: FleetState, ids: Ids, ys: Observation, *, inputs: Inputs = None
     ) -> tuple[FleetState, StepInfo]:
-        """Take in one observation of some series: the cost goes with their number. `state` cannot be used again.
+        """Process one observation of some series, at a cost that grows with their number.
 
         Args:
-            state: The state so far.
-            ids: Whose observations they are, each at most once.
+            state: Current state of the fleet. The call frees its memory; continue with the returned state.
+            ids: Ids of the series, each at most once.
             ys: Observations in the order of `ids`.
-            inputs: What the model is told, in the same order, or None.
+            inputs: Covariates in the same order; None if the model uses none.
+
+        Returns:
+            The new state, and a `StepInfo` in the order of `ids`.
         """
         _require_fresh(state)
         ids = distinct(ids)
@@ -167,13 +183,16 @@ class Fleet:
         lengths: Int[np.ndarray | Array, " series"] | Sequence[int] | None = None,
         inputs: Inputs = None,
     ) -> FleetState:
-        """Take in many observations of every series, in one call. `state` cannot be used again.
+        """Process many observations of every series in one call.
 
         Args:
-            state: The state so far.
+            state: Current state of the fleet. The call frees its memory; continue with the returned state.
             ys: Observations with leading axes (series, time); NaN where missing.
-            lengths: How many of them each series has; those after do not count. None for all.
-            inputs: What the model is told, with the same leading axes, or None.
+            lengths: Number of observations of each series; later ones are ignored. None uses all.
+            inputs: Covariates with the same leading axes; None if the model uses none.
+
+        Returns:
+            The new state.
         """
         _require_fresh(state)
         num_series = len(state.row_of)
@@ -181,7 +200,10 @@ class Fleet:
         num_times = jax.tree.leaves(ys)[0].shape[1]
         lengths = np.full(num_series, num_times, np.int32) if lengths is None else np.asarray(lengths, np.int32)
         if lengths.shape != (num_series,) or np.any(lengths < 0) or np.any(lengths > num_times):
-            raise DataError(f"lengths must hold a number between 0 and {num_times} for each of {num_series} series.")
+            raise DataError(
+                f"lengths must hold a number between 0 and {num_times} for each of {num_series} series; got "
+                f"{lengths.tolist()[:5]}. Pass the number of observations of each series, or None for all."
+            )
         inputs = as_inputs(inputs)
         for start in range(0, int(np.max(lengths)), WINDOW):
             series, _ = self._advanced(state, ys, inputs, start, np.clip(lengths - start, 0, WINDOW))
@@ -189,12 +211,18 @@ class Fleet:
         return state
 
     def add(self, state: FleetState, ids: Ids, *, inputs: Inputs = None) -> FleetState:
-        """Start a filter for each new id, at the end of the fleet."""
+        """Start a filter for each new id, at the end of the fleet.
+
+        Args:
+            state: Current state of the fleet.
+            ids: Ids of the new series.
+            inputs: Covariates for the model's `initial`, with a leading axis of new series; None if it uses none.
+        """
         known = state.row_of.keys() & set(distinct(ids))
         if known:
             raise DataError(
-                f"the fleet has series {sorted(map(repr, known))[:5]} already. Leave them out, or use "
-                "fleet.drop first to begin them anew."
+                f"the fleet already has series {sorted(map(repr, known))[:5]}. Leave them out, or call "
+                "fleet.drop first to start them again."
             )
         new = self.init(state.key, ids, inputs=inputs)
         both = jax.tree.map(lambda old, more: jnp.concatenate([old, more]), state.series, new.series)
@@ -202,7 +230,7 @@ class Fleet:
         return FleetState(self._arranged(both, rows), rows_of(state.ids + new.ids), state.key)
 
     def drop(self, state: FleetState, ids: Ids) -> FleetState:
-        """Leave some series out; the others keep their order."""
+        """Remove series by id; the others keep their order."""
         gone = set(state.rows(distinct(ids)).tolist())
         kept = {one: row for one, row in state.row_of.items() if row not in gone}
         return FleetState(
@@ -210,12 +238,12 @@ class Fleet:
         )
 
     def _arranged(self, series: Any, rows: np.ndarray) -> Any:
-        """Take some rows of a fleet, in a new order, and add spare ones."""
+        """Select rows of a fleet in a new order, and add spare rows."""
         rows = np.concatenate([rows, np.zeros(self._num_rows(len(rows)) - len(rows), int)])
         return jax.tree.map(lambda leaf: self._shared_out(leaf[rows]), series)
 
     def _num_rows(self, num_series: int) -> int:
-        """Return how many rows hold so many series: blocks that are full, as many on each device."""
+        """Return the number of rows for `num_series` series: full blocks, the same number on each device."""
         unit = BLOCK * self.num_devices
         return -(-num_series // unit) * unit
 
@@ -231,7 +259,7 @@ class Fleet:
         return jax.tree.map(fill, tree)
 
     def _shared_out(self, leaf: Any) -> Any:
-        """Put each row on the device that it belongs to; every process has all rows, and keeps its own."""
+        """Place each row on its device. Every process passes all rows and keeps its own."""
         if self.mesh is None:
             return jnp.asarray(leaf)
         rows = NamedSharding(self.mesh, PartitionSpec(self.mesh.axis_names[0]))
@@ -241,12 +269,12 @@ class Fleet:
         return jax.make_array_from_callback(values.shape, rows, lambda place: values[place])
 
     def one(self, state: FleetState, series_id: Hashable) -> Any:
-        """Return the state of one series, for `filter.posterior`, `save` or a step of its own."""
+        """Return the state of one series, for `filter.posterior`, `filter.step` or `save`."""
         row = state.rows((series_id,))[0]
         return jax.tree.map(lambda leaf: leaf[row], state.series)
 
     def save(self, path: str | os.PathLike, state: FleetState) -> None:
-        """Write a fleet to a file, atomically; spare rows are left out."""
+        """Write the state of a fleet to a file, atomically, without spare rows."""
         saved = {"series": jax.tree.map(lambda leaf: _first_rows(leaf, len(state.row_of)), state.series)}
         header = {"ids": text_of(state.ids), "key_impl": str(jax.random.key_impl(state.key))}
         checkpoint.write(
@@ -254,10 +282,10 @@ class Fleet:
         )
 
     def restore(self, path: str | os.PathLike) -> FleetState:
-        """Read a fleet back; it may have been saved by one with other devices.
+        """Read the state of a fleet from a file. The number of devices may differ from that of the saved fleet.
 
         Raises:
-            CheckpointError: The file is damaged, of an unknown format, or of another filter; the text says which.
+            CheckpointError: The file is damaged, has an unknown format, or belongs to another filter.
         """
         saved = checkpoint.read(path, checkpoint.FLEET, self.filter)
         ids, key = ids_of(saved.header["ids"]), jax.random.key(0, impl=saved.header["key_impl"])
@@ -267,11 +295,11 @@ class Fleet:
         return FleetState(self._arranged(found["series"], np.arange(len(ids))), rows_of(ids), found["key"])
 
     def mean(self, state: FleetState) -> dict[str, Array | np.ndarray]:
-        """Return the posterior means of all series, by name, with a leading axis of series."""
+        """Return the posterior means: a dict keyed by parameter name, with a leading axis of series."""
         return _first(len(state.row_of), self._moments(state.series).mean)
 
     def sd(self, state: FleetState) -> dict[str, Array | np.ndarray]:
-        """Return the posterior standard deviations of all series."""
+        """Return the posterior standard deviations: a dict keyed by parameter name, with a leading axis of series."""
         return _first(len(state.row_of), jax.tree.map(jnp.sqrt, self._moments(state.series).variance))
 
     def _observations(self, ys: Observation, num_series: int, leading: tuple[str, ...] = ("series",)) -> Observation:
@@ -286,17 +314,17 @@ class Fleet:
 
 
 def _require_fresh(state: FleetState) -> None:
-    """Refuse what is not a fleet's state, and one whose memory an earlier step has taken back."""
+    """Refuse anything but the state of a fleet, and a state whose memory an earlier call has freed."""
     require_kind(state, FleetState, "state", "Begin with state = fleet.init(jax.random.key(0), ids).")
     if isinstance(state.series.time, jax.Array) and state.series.time.is_deleted():
         raise DataError(
-            "this state was used up: step, update and run of a fleet take its memory for the new one. Go on with the "
+            "this state was used up: step, update and run of a fleet free its memory. Continue with the "
             "state that the call returned, as in state, info = fleet.step(state, ys)."
         )
 
 
 def _first(num: int, tree: Any) -> Any:
-    """Leave the spare rows out."""
+    """Remove the spare rows."""
     # By numpy where it can be, since JAX would compile a program for each number.
     return jax.tree.map(lambda leaf: (np.asarray(leaf) if leaf.is_fully_addressable else leaf)[:num], tree)
 

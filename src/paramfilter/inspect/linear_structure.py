@@ -95,7 +95,7 @@ def linear_structure(model: StateSpaceModel) -> LinearStructure:
     """Find the conjugate structure of a model, or raise `BeliefError` saying where it breaks."""
     depends = dependence_of(model)
     if depends.initial:
-        raise BeliefError(f"Conjugate needs an initial law that does not depend on theta. {OTHERWISE}")
+        raise BeliefError(f"Conjugate needs an initial distribution that does not depend on theta. {OTHERWISE}")
     priors = _read_priors(model)
     with jax.enable_x64(True):
         z, data = probe_data(model)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class NodePosterior:
-    """What a filter knows about theta; all values are dicts by name, on the natural scale.
+    """Posterior of the parameters. Every method returns a dict keyed by parameter name, in the original units.
 
     Inside a trace it is read from the weighted nodes; outside, in the best way there is (see `reading`).
     """
