@@ -45,7 +45,7 @@ def download(name: str, header: Iterable[str], rows: Iterable[Iterable[object]],
     path.parent.mkdir(exist_ok=True)
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([list(header), *map(list, rows)])
-    return f"{{download}}`{label} (CSV) </tables/{name}.csv>`"
+    return f"[{label} (CSV)](/tables/{name}.csv)"
 
 
 class Stored(SphinxDirective):
