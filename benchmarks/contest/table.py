@@ -104,7 +104,7 @@ def chart(axes: Any) -> None:
         axes.plot([own, other], [place, place], color="0.85", lw=1.5, zorder=1)
         axes.plot(own, place, "o", color=BLUE, ms=7)
         axes.plot(other, place, "o" if rival else ">", color=COLOURS["sir"], ms=7, mfc=None if rival else "white")
-        note = f"{_number(other / own)}×, {rival[0]['algorithm']}" if rival else f"> {_number(other / own)}×"  # noqa: RUF001
+        note = f"{_number(other / own)}×, {rival[0]['algorithm']}" if rival else f"> {_number(other / own)}×"
         axes.annotate(note, (max(own, other), place), (9, 0), textcoords="offset points", va="center", fontsize=8)
     axes.plot([], [], "o", color=BLUE, label="our default")
     axes.plot([], [], "o", color=COLOURS["sir"], label="best baseline")
