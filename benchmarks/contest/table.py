@@ -13,7 +13,7 @@ from benchmarks.problems import CONTEST
 from benchmarks.tables import RESULTS
 
 HEADER = (
-    "| algorithm | size | error of the mean | of log sd | cover of 90 % | CPU s | first | MB |",
+    "| algorithm | size | error of the mean | of log sd | coverage of 90 % | CPU s | first run | MB |",
     "|---|---|---|---|---|---|---|---|",
 )
 
@@ -79,7 +79,7 @@ def headline() -> str:
     rival has tried.
     """
     lines = [
-        "| problem | our default | our other presets | the best rival | rival / our default |",
+        "| problem | our default | our other presets | best baseline | baseline / our default |",
         "|---|---|---|---|---|",
     ]
     for problem in problems():
@@ -92,6 +92,42 @@ def headline() -> str:
 
 def _at_least(ratio: float) -> str:
     return f"> {_number(ratio)}" if ratio > 1 else "–"
+
+
+def chart(axes: Any) -> None:
+    """Draw, for each problem, the CPU seconds that our default and the best baseline need for 0.25 sds."""
+    names = problems()[::-1]
+    for place, problem in enumerate(names):
+        default, rival = rows.cheapest(problem, "default"), rows.cheapest(problem, "rival")
+        own = default[1] if default else np.nan
+        other = rival[1] if rival else dearest_rival(problem)
+        axes.plot([own, other], [place, place], color="0.85", lw=1.5, zorder=1)
+        axes.plot(own, place, "o", color=BLUE, ms=7)
+        axes.plot(other, place, "o" if rival else ">", color=COLOURS["sir"], ms=7, mfc=None if rival else "white")
+        note = f"{_number(other / own)}×, {rival[0]['algorithm']}" if rival else f"> {_number(other / own)}×"
+        axes.annotate(note, (max(own, other), place), (9, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.plot([], [], "o", color=BLUE, label="our default")
+    axes.plot([], [], "o", color=COLOURS["sir"], label="best baseline")
+    axes.plot([], [], ">", color=COLOURS["sir"], mfc="white", label="no baseline reached it: most that was tried")
+    axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
+    axes.set(xscale="log", xlabel="CPU seconds for the whole stream")
+    axes.margins(x=0.16)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=3, fontsize=8, frameon=False)
+
+
+def all_rows() -> tuple[list[str], list[list[object]]]:
+    """Return every run of every problem as a table: its header and its lines."""
+    header = ["problem", "library", "algorithm", "kind", "size", "error at T/10", "at 3T/10", "at T", "error of log sd"]
+    header += ["coverage of 90 %", "CPU seconds", "CPU seconds, first run", "peak MB", "runs"]
+    lines = []
+    for problem in problems():
+        for row, verdict in rows.judged(problem):
+            kind = rows.kind_of(problem, row["library"], row["algorithm"]).replace("rival", "baseline")
+            place = [problem, row["library"], row["algorithm"], kind, _size(row), *map(_number, verdict.error)]
+            judged = (verdict.log_sd_error[-1], verdict.cover[-1], verdict.cpu_seconds)
+            first = row["runs"][0]["cpu_seconds_first"]
+            lines.append([*place, *map(_number, judged), _number(first), round(verdict.peak_mb), verdict.num_runs])
+    return header, lines
 
 
 def legend(figure: Any) -> None:
@@ -120,8 +156,8 @@ def one_more() -> str:
         "|---|---|---|---|---|---|",
     ]
     for row in _kept("one_more"):
-        cost = "not done in time" if "failed" in row else f"{row['cpu_seconds']:.2g}"
-        average = "begins anew" if row["anew"] else _number(row.get("cpu_seconds_on_average", np.nan))
+        cost = "over half an hour" if "failed" in row else f"{row['cpu_seconds']:.2g}"
+        average = "complete rerun" if row["anew"] else _number(row.get("cpu_seconds_on_average", np.nan))
         lines.append(f"| `{row['problem']}` | {row['t']:,} | {name_of(row)} | {_size(row)} | {cost} | {average} |")
     return "\n".join(lines)
 
@@ -130,7 +166,7 @@ def evidence() -> str:
     """Return the errors of log evidence, in Markdown."""
     lines = ["| problem | algorithm | size | error, nats | sd of one run |", "|---|---|---|---|---|"]
     for row in _kept("evidence"):
-        mark = " **wrong**" if row["suspicious"] else ""
+        mark = " **biased**" if row["suspicious"] else ""
         error = f"{row['error']:+.2f} ± {row['standard_error']:.2f}{mark}"
         lines.append(f"| `{row['problem']}` | {name_of(row)} | {_size(row)} | {error} | {row['one_run']:.2f} |")
     return "\n".join(lines)
@@ -147,7 +183,7 @@ def _size(row: rows.Row) -> str:
 
 def _winner(pair: tuple[rows.Row, float] | None) -> str:
     if pair is None:
-        return "none that was run"
+        return "not reached"
     return f"{name_of(pair[0]).removeprefix('ours ')}, {_size(pair[0])}: {_number(pair[1])} s"
 
 

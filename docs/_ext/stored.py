@@ -2,10 +2,11 @@
 
 The body of a `stored` block is Python, which the page does not show. The block shows the value of its last line: a
 string is parsed as Markdown, a Matplotlib figure becomes a picture with the block's `alt` text. All blocks of a page
-share one namespace, which starts with `results` and `table`. An exception fails the build.
+share one namespace, which starts with `results`, `table` and `download`. An exception fails the build.
 """
 
 import ast
+import csv
 import json
 import os
 import sys
@@ -38,6 +39,15 @@ def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in cells)
 
 
+def download(name: str, header: Iterable[str], rows: Iterable[Iterable[object]], label: str) -> str:
+    """Write `docs/tables/<name>.csv` and return a link to it, for tables that are too long for a page."""
+    path = ROOT / "docs" / "tables" / f"{name}.csv"
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([list(header), *map(list, rows)])
+    return f"[{label} (CSV)](/tables/{name}.csv)"
+
+
 class Stored(SphinxDirective):
     """Run the content and show the value of its last line."""
 
@@ -46,7 +56,7 @@ class Stored(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         page = self.env.doc2path(self.env.docname)
-        namespace = self.env.temp_data.setdefault("stored", {"results": results, "table": table})
+        namespace = self.env.temp_data.setdefault("stored", {"results": results, "table": table, "download": download})
         try:
             code = ast.increment_lineno(ast.parse("\n".join(self.content)), self.content_offset)
             if isinstance(last := code.body[-1], ast.Expr):
