@@ -38,3 +38,13 @@ def test_variance_is_that_within_particles_and_between_them(filter, state):
     expected = np.sum(WEIGHTS * means**2 * 1.5) - np.sum(WEIGHTS * means) ** 2
     found = filter.posterior(replace(state, statistics=(sums,))).sd()["q"]
     assert float(found) == pytest.approx(np.sqrt(expected), rel=1e-5)
+
+
+def test_a_chain_holds_draws_of_its_own_island():
+    filter = pf.ParticleFilter(pf.models.linear_gaussian(phi=0.5, q=PRIOR), 4, pf.beliefs.PointMass(), num_islands=2)
+    state = filter.init(jax.random.key(0))
+    own = np.asarray(jax.vmap(filter.model.parameters.constrain)(state.z)["q"]).reshape(2, 2)
+    chains = np.asarray(filter.posterior(state).chains(jax.random.key(1), 20)["q"])
+    assert chains.shape == (2, 20)
+    for mine, drawn in zip(own, chains, strict=True):
+        assert np.array_equal(np.unique(drawn), np.unique(mine))  # the key is fixed

@@ -62,6 +62,7 @@ def work(path, log, rules=Rules(reorder=3), pace=Pace(), sink=None, dies_after=N
     worker = Worker(residents, log, store, sink, rules, pace)
     try:
         worker.recover()
+        assert worker.is_ready
         for number in itertools.count():
             if number == dies_after:
                 raise Killed
