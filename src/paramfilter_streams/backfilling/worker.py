@@ -110,7 +110,7 @@ class Worker:
         columns: dict[str, Any] = {self.columns.series: list(state.ids), "num_observations": np.asarray(state.time)}
         for name in mean:
             columns |= _by_component(f"{name}_mean", mean[name]) | _by_component(f"{name}_sd", sd[name])
-        columns["log_evidence"] = np.asarray(jax.vmap(lambda one: one.value)(state.series.running_log_evidence))
+        columns["log_evidence"] = np.asarray(jax.vmap(lambda one: one.log_evidence)(state.series))
         columns["outcome"] = np.asarray(state.series.outcome)
         return {name: values[:num_series] for name, values in columns.items()}
 
