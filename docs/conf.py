@@ -66,6 +66,14 @@ autosummary_context = {
         "paramfilter_streams",
         "paramfilter_streams.backfilling",
         "paramfilter_streams.serving",
+        "paramfilter.errors",
+        "paramfilter.filters",
+        "paramfilter.inspect",
+        "paramfilter.nodes",
+        "paramfilter.results",
+        "paramfilter.sharded",
+        "paramfilter.testing",
+        "paramfilter.warm_start",
     ],
     "without_submodules": ["paramfilter.models"],  # each holds one function, of the module's own name
 }

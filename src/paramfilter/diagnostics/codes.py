@@ -102,7 +102,7 @@ ROLLED_BACK = Code(
     "All weights were zero. The step was rolled back, and nothing was learned from the observation.",
     (
         "Use a heavier-tailed observation, such as dist.StudentT.",
-        "Pass outliers=OutlierGate(), which takes such observations as missing.",
+        "Pass outliers=OutlierGate(), which treats such observations as missing.",
         "Use more particles, or a wider prior.",
     ),
     Outcome.ALL_WEIGHTS_ZERO,
@@ -157,7 +157,7 @@ LOST_ISLAND = Code(
 SKIPPED = Code(
     "W12",
     "outliers were skipped",
-    "Observations far outside all forecasts were taken as missing, because outliers=OutlierGate() asks for it. A few "
+    "Observations far outside all forecasts were treated as missing, because outliers=OutlierGate() asks for it. A few "
     "are normal; many mean that the model is wrong. The evidence leaves them out as well.",
     (
         "Look at the skipped observations.",
