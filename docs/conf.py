@@ -67,7 +67,6 @@ autosummary_context = {
         "paramfilter_streams.backfilling",
         "paramfilter_streams.serving",
         "paramfilter.errors",
-        "paramfilter.filters",
         "paramfilter.inspect",
         "paramfilter.nodes",
         "paramfilter.results",
@@ -75,7 +74,10 @@ autosummary_context = {
         "paramfilter.testing",
         "paramfilter.warm_start",
     ],
-    "without_submodules": ["paramfilter.models"],  # each holds one function, of the module's own name
+    "without_submodules": [
+        "paramfilter.models",
+        "paramfilter.plots",
+    ],  # each holds one function, of the module's own name
 }
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

@@ -4,7 +4,7 @@ Between two points the value is that of the polynomial of degree five through th
 the sixth power of the spacing, and what happens elsewhere on the grid does not matter.
 
 >>> import jax.numpy as jnp
->>> jnp.round(interpolated(jnp.arange(12.0) ** 2, jnp.array([3.5, -1.0])), 3).tolist()
+>>> [round(float(value), 3) for value in interpolated(jnp.arange(12.0) ** 2, jnp.array([3.5, -1.0]))]
 [12.25, -1.0]
 """
 

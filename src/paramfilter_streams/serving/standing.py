@@ -71,7 +71,7 @@ def _record(posteriors: Sequence[Posterior], about: About) -> Record:
     time = posteriors[-1].sequence
     fields: dict[str, Any] = {name: table([name])[:, 0] for name in OF_STEP}
     fields |= {"outcome": outcomes, "rhat": table(named("rhat")), "pit": table(named("pit"))}
-    fields |= dict.fromkeys(("resampled", "num_nan"), np.zeros(len(rows), int))  # no check looks at them
+    fields |= dict.fromkeys(("resampled", "num_nan", "forecast"), np.zeros(len(rows), int))  # no check looks at them
     return Record(
         fingerprint=about.fingerprint,
         time=time,
