@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import gaussian_kde
 
 from paramfilter.labels import Component
 from paramfilter.plots.contents import bounds_of, group_of
@@ -53,6 +52,8 @@ def draw_spike(axis: Any, draws: np.ndarray, look: Look, label: str) -> None:
 
 def density_of(draws: np.ndarray, bounds: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
     """Return points and values of a density scaled to a peak of 1."""
+    from scipy.stats import gaussian_kde  # importing it takes a second, which most pictures do not need
+
     low, high = np.quantile(draws, [0.005, 0.995])
     margin = 0.15 * (high - low)
     points = np.linspace(max(low - margin, bounds[0]), min(high + margin, bounds[1]), NUM_POINTS)
