@@ -34,9 +34,7 @@ def transition_with_x_before_theta():
     build(transition=lambda x, theta, inputs: dist.Normal(theta["phi"] * x, 1.0))
 
 
-@of_model(
-    errors.ModelError, "raised KeyError: 'rho'. It was called with theta = {phi:", "names must be spelled as here"
-)
+@of_model(errors.ModelError, "raised KeyError: 'rho'. It was called with theta = {phi:", "add it to the prior")
 def transition_that_reads_a_parameter_without_a_prior():
     build(transition=lambda theta, x, inputs: dist.Normal(theta["rho"] * x, 1.0))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+import pandas as pd
 from making_mistakes import Mistake, mistakes_about
 
 import paramfilter as pf
@@ -49,6 +50,16 @@ def numbers_that_are_texts(filter, state):
 @of_data(errors.DataError, "could not convert string to float: 'n/a'", "with NaN where one is missing")
 def table_column_with_a_text(filter, state):
     pf.run(filter, state, np.array([0.1, "n/a", 0.3], dtype=object))
+
+
+@of_data(errors.DataError, "a DataFrame cannot become one", "pf.observations_from_table(table")
+def table_with_dates_in_place_of_numbers(filter, state):
+    pf.run(filter, state, pd.DataFrame({"day": ["2024-01-01", "2024-01-02"], "level": [0.1, 0.3]}))
+
+
+@of_data(errors.DataError, "got a str", "Read the file first")
+def path_in_place_of_a_table():
+    pf.observations_from_table("level.csv", y="level")
 
 
 @of_data(errors.DataError, "of dtype datetime64[D]", "dates belong in inputs")

@@ -16,6 +16,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import jax
@@ -100,9 +101,11 @@ def _columns_of(table: Any) -> Mapping[str, Any]:
     try:
         frame = narwhals.from_native(table, allow_series=True)
     except TypeError as error:
+        is_path = isinstance(table, str | PathLike)
         raise DataError(
             f"a table is a DataFrame or Series of pandas, polars or pyarrow, or a dict of columns; got a "
-            f"{type(table).__name__}. Pass arrays to run directly."
+            f"{type(table).__name__}. "
+            + ("Read the file first, such as pandas.read_csv(path)." if is_path else "Pass arrays to run directly.")
         ) from error
     if isinstance(frame, narwhals.LazyFrame):
         frame = frame.collect()
@@ -156,7 +159,8 @@ def _warn_of_gaps(times: np.ndarray, has_inputs: bool) -> None:
     is_odd = np.abs(gaps - usual) >= UNEVEN * usual
     if np.any(gaps <= 0):
         row = int(np.argmax(gaps <= 0)) + 1
-        text = f"row {row} ({times[row]}) is not later than the row before ({times[row - 1]}). Sort the table by time."
+        cure = "Sort the table by time." if np.any(gaps < 0) else "Keep one row for each time."
+        text = f"row {row} ({times[row]}) is not later than the row before ({times[row - 1]}). {cure}"
     elif np.any(is_odd) and not has_inputs:
         row = int(np.argmax(is_odd)) + 1
         text = f"times are not evenly spaced, first from {times[row - 1]} to {times[row]}. {_cure_of(gaps / usual)}"

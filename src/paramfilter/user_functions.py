@@ -93,7 +93,8 @@ def _cure(given: dict[str, Any], error: Exception) -> str:
             "If it reads inputs, give them: those of one step to StateSpaceModel(..., example_inputs=...), and "
             "inputs=... to init, step, run, simulate or predict."
         )
-    return "Compare this with the function: its names must be spelled as here, and its arguments come in this order."
+    cure = "Compare this with the function: its names must be spelled as here, and its arguments come in this order."
+    return f"{cure} If {error} is a parameter, add it to the prior." if isinstance(error, KeyError) else cure
 
 
 def describe(tree: Any) -> str:

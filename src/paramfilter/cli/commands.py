@@ -212,7 +212,7 @@ def bench(
 ) -> None:
     """Measure compile time, steps and a small fleet on this machine."""
     from paramfilter.cli import checkup
-    from paramfilter.cli.learning import make_filter
+    from paramfilter.cli.learning import make_filter, size_of
     from paramfilter.cli.models_by_name import model_named
     from paramfilter.cli.printing import console, print_json, table_of
 
@@ -223,7 +223,7 @@ def bench(
     if as_json:
         print_json(figures)
     else:
-        title = f"{found.model.name}, {measured.size} particles"
+        title = f"{found.model.name}, {size_of(measured)}"
         console.print(table_of({name: {"": figure} for name, figure in figures.items()}, title))
 
 

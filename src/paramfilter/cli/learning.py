@@ -23,6 +23,7 @@ from paramfilter.diagnostics import explain
 from paramfilter.errors import DataError
 from paramfilter.filters import Filter, StepInfo
 from paramfilter.model import StateSpaceModel
+from paramfilter.nodes import NodeFilter
 from paramfilter.observations import Observations
 from paramfilter.presets import PRESETS
 from paramfilter.results import save_result, to_datatree
@@ -158,8 +159,13 @@ def _report(filter: Filter, state: Any, settings: Settings) -> None:
             aside.print(f"{what} written to {path}")
 
 
+def size_of(filter: Filter) -> str:
+    """Say how many nodes or particles a filter has."""
+    return f"{filter.size} {'nodes' if isinstance(filter, NodeFilter) else 'particles'}"
+
+
 def _heading(filter: Filter, state: Any) -> str:
     return (
-        f"{filter.model.name}: {int(state.time)} observations, {filter.size} particles, log evidence "
+        f"{filter.model.name}: {int(state.time)} observations, {size_of(filter)}, log evidence "
         f"{float(state.log_evidence):.2f}"
     )

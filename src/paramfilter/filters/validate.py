@@ -37,9 +37,13 @@ def _one_array(y: Any) -> np.ndarray:
         return array.astype(float) if array.dtype == object else array
     except (TypeError, ValueError) as error:
         reason = str(error).partition(". ")[0]  # numpy says it in one sentence, and goes on for two more
+        cure = (
+            'Read a table with pf.observations_from_table(table, y="...", time="...").'
+            if hasattr(y, "columns")
+            else "Give numbers in rows of one length, with NaN where one is missing."
+        )
         raise DataError(
-            f"y must be numbers in one array, and {kind_of(y)} cannot become one ({reason}). Give numbers in rows of "
-            "one length, with NaN where one is missing."
+            f"y must be numbers in one array, and {kind_of(y)} cannot become one ({reason}). {cure}"
         ) from error
 
 
