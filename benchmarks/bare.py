@@ -1,9 +1,10 @@
-"""The arithmetic of two filters written bare: JAX alone, one model each, tuned by hand, no checks and no health.
+"""The arithmetic of three filters written bare: JAX alone, one model each, tuned by hand, no checks and no health.
 
 They are the yardstick of `step`: what a step must cost at least, on the same engine. Each function returns a filter,
 that is a first state, a step, and draws of theta with log weights to see that it computes what the library does, for
 
 - `taylor`: SIN with the paper's polynomial of degree 14, moved by the transition;
+- `grid`: SIN with one grid for all particles, four islands, looking ahead; the grid moves when it has to;
 - `conjugate`: AR(1) with an unknown coefficient, exact beliefs, four islands, looking ahead (the default).
 
 What is done by hand here: random numbers for all particles in one call; constants folded; ancestors by counting;
@@ -186,5 +187,93 @@ def conjugate(num: int, q: float = 1.0, r: float = 1.0) -> BareFilter:
         new_precision = precision + x**2 / q
         new_mean = (precision * mean + x * new_x / q) / new_precision
         return ConjugateState(state.key, state.time + 1, new_x, new_mean, new_precision, theta)
+
+    return BareFilter(start, step, lambda state, key: (draw(state, key), jnp.zeros(num)))
+
+
+class GridState(NamedTuple):
+    """Each particle's belief is a row of log values at the points of one grid."""
+
+    key: jax.Array
+    time: jax.Array
+    x: jax.Array
+    values: jax.Array
+    center: jax.Array
+    half_width: jax.Array
+
+
+POINTS, LOOKS = 33, 12
+KEPT_DEPTH, EDGE_DEPTH, SHRINK, WIDENING = 12.0, 6.0, 0.6, 0.5
+
+
+def grid(num: int) -> BareFilter:
+    """Make the extended parameter filter on SIN, without mixing."""
+    units, places = np.linspace(-1.0, 1.0, POINTS, dtype=np.float32), np.arange(POINTS, dtype=np.int32)
+    half_width = PRIOR_SD * np.sqrt(2 * KEPT_DEPTH)
+    start = GridState(
+        jax.random.key(0), jnp.int32(0), jax.random.normal(jax.random.key(1), (num,)),
+        jnp.broadcast_to(-0.5 * (half_width / PRIOR_SD * units) ** 2, (num, POINTS)).astype(jnp.float32),
+        jnp.float32(0), jnp.float32(half_width),
+    )  # fmt: skip
+
+    def draw(state: GridState, key):
+        cells = inverted(jnp.exp(state.values), jax.random.uniform(key, (num,)))
+        return state.center + state.half_width * (cells * (2 / (POINTS - 1)) - 1)
+
+    def moved(values, center, half_width, new_center, new_half_width):
+        """Re-express rows on another grid: one product with a matrix of local cubics, straight on beyond the ends."""
+        cells = ((new_center + new_half_width * units - center) / half_width + 1) * ((POINTS - 1) / 2)
+        inside = jnp.clip(cells, 0, POINTS - 1)
+        first = jnp.clip(jnp.floor(cells).astype(jnp.int32) - 1, 0, POINTS - 4)
+        q = inside - first
+        cubics = (-(q - 1) * (q - 2) * (q - 3) / 6, q * (q - 2) * (q - 3) / 2, -q * (q - 1) * (q - 3) / 2,
+                  q * (q - 1) * (q - 2) / 6)  # fmt: skip
+        matrix = sum(part[:, None] * (places == (first + j)[:, None]) for j, part in enumerate(cubics))
+        beyond = cells - inside
+        matrix += jnp.minimum(beyond, 0)[:, None] * ((places == 1) * 1.0 - (places == 0))
+        matrix += jnp.maximum(beyond, 0)[:, None] * ((places == POINTS - 1) * 1.0 - (places == POINTS - 2))
+        prior = lambda c, h: -0.5 * ((c + h * units) / PRIOR_SD) ** 2
+        return (values - prior(center, half_width)) @ matrix.T + prior(new_center, new_half_width)
+
+    def wanted(values, center, half_width):
+        densities = jnp.exp(values)
+        profile = jnp.log(jnp.mean(densities / jnp.sum(densities, axis=1, keepdims=True), axis=0) + 1e-37)
+        top = jnp.max(profile)
+        is_kept = profile > top - KEPT_DEPTH
+        low = jnp.maximum(jnp.min(jnp.where(is_kept, places, POINTS - 1)) - 1, 0) * (2 / (POINTS - 1)) - 1
+        high = jnp.minimum(jnp.max(jnp.where(is_kept, places, 0)) + 1, POINTS - 1) * (2 / (POINTS - 1)) - 1
+        low = jnp.where(profile[0] > top - EDGE_DEPTH, -1 - WIDENING, low)
+        high = jnp.where(profile[-1] > top - EDGE_DEPTH, 1 + WIDENING, high)
+        is_other = (high - low < 2 * SHRINK) | (low < -1) | (high > 1)
+        return center + half_width * (low + high) / 2, half_width * (high - low) / 2, is_other
+
+    def step(state: GridState, y) -> GridState:
+        keys = jax.random.split(jax.random.fold_in(state.key, state.time), 3)
+        theta = draw(state, keys[0])
+        forecast = jnp.sin(theta * state.x)
+        spread = 1 + OBSERVATION_SD**2
+        rows = (-0.5 * (y - forecast) ** 2 / spread).reshape(ISLANDS, -1)
+        weights = jnp.exp(rows - jnp.max(rows, axis=1, keepdims=True))
+        ancestors = systematic(jax.random.uniform(keys[1], (ISLANDS,)), weights)
+        x, forecast, values = state.x[ancestors], forecast[ancestors], state.values[ancestors]
+        noise = OBSERVATION_SD / np.sqrt(spread) * jax.random.normal(keys[2], (num,))
+        new_x = forecast + (y - forecast) / spread + noise
+
+        def look(carry):
+            values, _, center, half_width, looks, _ = carry
+            points = center + half_width * units
+            after = values - 0.5 * (new_x[:, None] - jnp.sin(points * x[:, None])) ** 2
+            after -= jnp.max(after, axis=1, keepdims=True)
+            new_center, new_half_width, is_other = wanted(after, center, half_width)
+            is_other &= looks < LOOKS
+            new_center = jnp.where(is_other, new_center, center)
+            new_half_width = jnp.where(is_other, new_half_width, half_width)
+            there = new_center, new_half_width
+            values = jax.lax.cond(is_other, lambda v: moved(v, center, half_width, *there), lambda v: v, values)
+            return values, after, *there, looks + 1, is_other
+
+        first = (values, jnp.zeros_like(values), state.center, state.half_width, jnp.int32(0), jnp.bool_(True))
+        _, after, center, half_width, _, _ = jax.lax.while_loop(lambda carry: carry[-1], look, first)
+        return GridState(state.key, state.time + 1, new_x, after, center, half_width)
 
     return BareFilter(start, step, lambda state, key: (draw(state, key), jnp.zeros(num)))

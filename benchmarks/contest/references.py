@@ -7,10 +7,10 @@ float64, with what says whether the reference is admitted.
 |---|---|---|
 | sin, star | forward filter on a grid of the state | quadrature |
 | cauchy_ar1 | the same on a grid that follows the data | quadrature |
-| ar1, tracking, multispecies | Kalman filter | NUTS |
+| ar1, tracking, multispecies, common_factor | Kalman filter | NUTS |
 | regime_switching | sum over both regimes | NUTS |
 | stochastic_volatility, pound_dollar, nutria | | NUTS on theta and states, checked by importance sampling |
-| epidemic, rainfall_runoff | | NUTS on theta and states |
+| epidemic, rainfall_runoff, seat_belts, inflation, fitzhugh_nagumo | | NUTS on theta and states |
 
 Results are written after each answer, and what is there is not computed again. Short streams come first.
 """
@@ -186,6 +186,10 @@ METHODS: dict[str, Method] = {
     "pound_dollar": by_joint_nuts_and_weights(VOLATILITY_RANGE, width_of_level, around_mu, SLOW_CHAINS),
     "cauchy_ar1": lambda model, ys, inputs, seed: by_moving_grid(model, ys, seed),
     "star": by_grid,
+    "common_factor": by_likelihood("Kalman filter", kalman_log_likelihood),
+    "seat_belts": by_joint_nuts,
+    "fitzhugh_nagumo": by_joint_nuts,
+    "inflation": by_joint_nuts,
 }
 
 

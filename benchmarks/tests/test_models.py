@@ -22,7 +22,15 @@ NUM_STEPS = 500
 FORMULA_TOLERANCE = 1e-4
 """Relative, where logarithms of small shares are divided by a small noise in float32."""
 
-NAMES = ("theta_logistic", "smooth_transition", "multispecies", "epidemic", "rainfall_runoff")
+NAMES = (
+    "theta_logistic",
+    "smooth_transition",
+    "multispecies",
+    "epidemic",
+    "rainfall_runoff",
+    "fitzhugh_nagumo",
+    "common_factor",
+)
 MODULES = {name: importlib.import_module(f"benchmarks.models.{name}") for name in NAMES}
 MODELS = {name: getattr(module, name)() for name, module in MODULES.items()}
 TRUTHS = {name: module.TRUTH for name, module in MODULES.items()}
