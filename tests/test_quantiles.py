@@ -1,11 +1,11 @@
-"""Quantiles from a histogram are those of a sort, for points of any shape and scale."""
+"""Quantiles from a histogram or from sorted points are those of the distribution, for any shape and scale."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
-from paramfilter.numerics.quantiles import LEVELS, normal_quantiles, weighted_quantiles
+from paramfilter.numerics.quantiles import LEVELS, SortedPoints, normal_quantiles, weighted_quantiles
 
 NUM_POINTS = 4000
 
@@ -26,6 +26,22 @@ def test_weights_count_and_points_without_weight_do_not():
 
 def test_points_that_are_all_one_have_that_quantile():
     assert np.allclose(weighted_quantiles(jnp.full(10, 0.1), jnp.full((10, 1), 7.0)), 7.0)
+
+
+@pytest.mark.parametrize("num_points", [2, 3, 10, 1000, 1024])
+def test_sorted_points_have_the_quantiles_that_interpolation_between_middles_of_weights_gives(num_points):
+    rng = np.random.default_rng(num_points)
+    points, weights = rng.standard_t(3, (num_points, 3)), rng.dirichlet(np.full(num_points, 0.5))
+    found = SortedPoints.of(jnp.asarray(points, jnp.float32)).quantiles(jnp.asarray(weights, jnp.float32))
+    for values, quantiles in zip(points.T, np.asarray(found).T, strict=True):
+        order = np.argsort(values)
+        middles = np.cumsum(weights[order]) - weights[order] / 2
+        assert np.allclose(quantiles, np.interp(LEVELS, middles, values[order]), atol=1e-3)
+
+
+def test_a_sorted_point_that_is_not_a_number_and_has_no_weight_does_not_count():
+    found = SortedPoints.of(jnp.array([[jnp.nan], [0.0], [1.0]])).quantiles(jnp.array([0.0, 0.2, 0.8]))[:, 0]
+    assert np.allclose(found, [0.0, 0.3, 0.8, 1.0, 1.0])
 
 
 def test_normal_quantiles():

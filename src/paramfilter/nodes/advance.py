@@ -23,7 +23,7 @@ from paramfilter.filters.state import StepInfo
 from paramfilter.nodes.inner.forecast import Forecast
 from paramfilter.nodes.loop import is_due, next_state
 from paramfilter.nodes.state import Nodes, NodeState
-from paramfilter.numerics.quantiles import normal_quantiles, weighted_quantiles
+from paramfilter.numerics.quantiles import SortedPoints, normal_quantiles
 from paramfilter.outcome import Outcome
 from paramfilter.types import Inputs, Observation
 
@@ -47,12 +47,13 @@ def advance(
     stop: Int[Array, ""],
 ) -> tuple[NodeState, History, Int[Array, ""]]:
     """Take steps from row `start` up to `stop`, or fewer if nodes have to be renewed; return the row that is next."""
+    values = sorted_values(filter, state)  # nodes stay where they are until they are renewed
 
     def turn(carry):
         index, state, records = carry
         y, inputs_now = jax.tree.map(lambda leaf: leaf[index], (ys, inputs))
         after, info = observed_step(filter, state, y, inputs_now)
-        row = summarise(filter, after, info)
+        row = summarise(filter, after, info, values)
         return index + 1, after, jax.tree.map(lambda rows, leaf: rows.at[index].set(leaf), records, row)
 
     def goes_on(carry):
@@ -124,12 +125,18 @@ def log_evidence_increment(before: NodeState, after: NodeState) -> Float[Array, 
     return after.nodes.offset.less(before.nodes.offset) + after.nodes.log_total - before.nodes.log_total
 
 
-def summarise(filter: NodeFilter, state: NodeState, info: StepInfo) -> History:
-    """Return one row of the history."""
+def sorted_values(filter: NodeFilter, state: NodeState) -> SortedPoints:
+    """Return the nodes in the order of each parameter."""
+    return SortedPoints.of(as_points(filter.model.parameters, state.nodes.z))
+
+
+def summarise(filter: NodeFilter, state: NodeState, info: StepInfo, values: SortedPoints | None = None) -> History:
+    """Return one row of the history; `values` are the sorted nodes, if they are known."""
+    values = sorted_values(filter, state) if values is None else values
     moments, parameters = theta_moments(state), filter.model.parameters
     mean, variance = state_mean_and_variance(filter, state)
     weights = jnp.exp(state.nodes.log_weights - state.nodes.log_total)
-    of_theta = as_theta(parameters, weighted_quantiles(weights, as_points(parameters, state.nodes.z)))
+    of_theta = as_theta(parameters, values.quantiles(weights))
     sd = jax.tree.map(jnp.sqrt, variance)
     # Given theta the state is normal in most inner filters, and a mixture over nodes that agree is nearly so.
     of_state = jax.tree.map(normal_quantiles, mean, sd)
