@@ -1,5 +1,6 @@
 """Quantiles from a histogram or from sorted points are those of the distribution, for any shape and scale."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -30,8 +31,9 @@ def test_points_that_are_all_one_have_that_quantile():
 
 @pytest.mark.parametrize("num_points", [2, 3, 10, 1000, 1024])
 def test_sorted_points_have_the_quantiles_that_interpolation_between_middles_of_weights_gives(num_points):
-    rng = np.random.default_rng(num_points)
-    points, weights = rng.standard_t(3, (num_points, 3)), rng.dirichlet(np.full(num_points, 0.5))
+    key_points, key_weights = jax.random.split(jax.random.key(num_points))
+    points = np.asarray(jax.random.t(key_points, 3.0, (num_points, 3)), float)
+    weights = np.asarray(jax.random.dirichlet(key_weights, jnp.full(num_points, 0.5)), float)
     found = SortedPoints.of(jnp.asarray(points, jnp.float32)).quantiles(jnp.asarray(weights, jnp.float32))
     for values, quantiles in zip(points.T, np.asarray(found).T, strict=True):
         order = np.argsort(values)

@@ -1,14 +1,14 @@
-"""Every rival's program against exact answers, before anything is timed.
+"""Every entry against exact answers, before anything is timed.
 
-    python -m benchmarks.contest.rivals.check [densities|particles|smcx|smcs|pypomp|all:particles|all:smcx ...]
+    python -m benchmarks.contest.check [densities|particles|numpyro|blackjax|...|all:particles|all:smcx ...]
 
 - `densities`: the models written again for `particles`: log prior, transition and observation at its own draws, against
   paramfilter's. The worst difference of each problem.
-- A rival: 40 observations of `sin` by all its algorithms, eight seeds; `ar1` for Storvik's filter and for Liu-West with
-  a look-ahead, which collapses on `sin`. The mean over the seeds less the exact one, in posterior sds and in standard
-  errors over the seeds; the same for log evidence. IF2 is compared with the likelihood's maximum. More than five
-  standard errors is marked.
-- `all:` and a rival: the smallest size of each of its algorithms on the beginning of every problem, gaps and inputs
+- An entry: 40 observations of `sin` by all its algorithms, eight seeds; `ar1` for Storvik's filter and for Liu-West
+  with a look-ahead, which collapses on `sin`. The mean over the seeds less the exact one, in posterior sds and in
+  standard errors over the seeds; the same for log evidence. IF2 is compared with the likelihood's maximum. More than
+  five standard errors is marked.
+- `all:` and an entry: the smallest size of each of its algorithms on the beginning of every problem, gaps and inputs
   included. Are the answers finite?
 """
 
@@ -21,19 +21,20 @@ import jax.numpy as jnp
 import numpy as np
 
 import paramfilter as pf
-from benchmarks.contest.rivals.ladders import LADDERS
-from benchmarks.contest.rivals.models import model_of
-from benchmarks.contest.rivals.running import answer, task_of
+from benchmarks.contest.entry import entry
+from benchmarks.contest.models.flat import model_of
+from benchmarks.contest.program import Program, task_of
 from benchmarks.problems import CONTEST, PROBLEMS, data, inputs_of
 
 NUM_STEPS = 40
 SEEDS = list(range(8))
 NUM_FIRST = 30
 SUSPICIOUS = 5.0
+MOST_SECONDS = 600.0
 TRUTH = {"sin": {"theta": 0.7}, "ar1": {"phi": 0.8, "q": 1.0, "r": 1.0}}
 CHECKS = {
     "particles": {
-        "smc2": {"num_theta": 100, "num_x": 300},
+        "smc2": {"num_theta": 200, "num_x": 300},
         "pmmh": {"num_iterations": 1000, "num_x": 300},
     },
     "smcx": {
@@ -41,6 +42,18 @@ CHECKS = {
         "liu_west_blind": {"num_particles": 10_000},
         "smc2": {"num_theta": 300, "num_x": 300},
     },
+    "numpyro": {
+        "nuts_centered": {"num_draws": 1000},
+        "nuts_noncentered": {"num_draws": 1000},
+        "nuts": {"num_draws": 1000},
+    },
+    "blackjax": {
+        "nuts_centered": {"num_draws": 1000},
+        "nuts_noncentered": {"num_draws": 1000},
+        "nuts": {"num_draws": 1000},
+    },
+    "dynamax": {"unscented": {}},
+    "statsmodels": {"maximum_likelihood": {}},
     "smcs": {"storvik": {"num_particles": 10_000}},
     "pypomp": {
         "pmcmc": {"num_iterations": 3000, "num_x": 300},
@@ -53,8 +66,7 @@ def check_densities() -> None:
     """Print the worst difference between the two ways to write each model."""
     for problem in (PROBLEMS | CONTEST).values():
         inputs = inputs_of(problem)
-        task = task_of(problem.name, [0.0], [1], "densities", {"num_draws": 200}, inputs, seed=0, repeats=1)
-        found = answer("particles", task)["mean"][0]
+        found = answers("particles", problem.name, [0.0], "densities", {"num_draws": 200}, [0], inputs)[0]["mean"][0]
         with jax.enable_x64(True):
             theirs = np.array([found["prior"], found["transition"], found["observation"]])
             ours = our_densities(problem.model(), found, jax.tree.map(lambda table: table[0], inputs))
@@ -73,44 +85,47 @@ def our_densities(model: pf.StateSpaceModel, found: dict, inputs) -> np.ndarray:
     return np.asarray(jax.vmap(densities)(theta, *(jnp.asarray(found[name]) for name in ("x_prev", "x", "y")))).T
 
 
-def check_rival(rival: str) -> None:
+def answers(
+    library: str, problem: str, ys, algorithm: str, size: dict[str, int], seeds: list[int], inputs=None
+) -> list:
+    """Ask an entry about all of the data, once for each seed."""
+    with Program(entry(library)) as program:
+        asked = [task_of(problem, ys, [len(ys)], algorithm, size, inputs, seed) for seed in seeds]
+        return [program.ask(task, MOST_SECONDS) for task in asked]
+
+
+def check_entry(name: str) -> None:
     """Print a row for each parameter of each algorithm, and one for its evidence."""
-    for algorithm, size in CHECKS[rival].items():
-        problem = "ar1" if algorithm in ("storvik", "liu_west") else "sin"
+    for algorithm, size in CHECKS[name].items():
+        problem = "ar1" if algorithm in ("storvik", "liu_west", "nuts", "maximum_likelihood") else "sin"
         with jax.enable_x64(False):
             _, ys = pf.simulate(jax.random.key(0), model_of(problem), TRUTH[problem], NUM_STEPS)
         exact = exact_ar1(ys) if problem == "ar1" else exact_sin(ys)
-        task = task_of(problem, ys, [NUM_STEPS], algorithm, size, seeds=SEEDS, repeats=1)
-        answers = answer(rival, task)
-        label = f"{rival} {algorithm} {' '.join(map(str, size.values()))}"
-        for name, sd in exact["sd"].items():
-            aim = exact["maximum" if algorithm == "if2" else "mean"][name]
-            show(label, name, np.array([one["mean"][0][name] for one in answers]) - aim, sd)
+        found = answers(name, problem, ys, algorithm, size, SEEDS)
+        label = f"{name} {algorithm} {' '.join(map(str, size.values()))}"
+        for parameter, sd in exact["sd"].items():
+            aim = exact["maximum" if algorithm == "if2" else "mean"][parameter]
+            show(label, parameter, np.array([one["mean"][0][parameter] for one in found]) - aim, sd)
             if algorithm != "if2":
-                sds = np.array([one["sd"][0][name] for one in answers])
-                print(f"{'':44s} sd of {name} over the exact one: {np.mean(sds) / sd:.3f}", flush=True)
-        if answers[0]["log_evidence"][0] is not None:
-            show(
-                label,
-                "log evidence",
-                np.array([one["log_evidence"][0] for one in answers]) - exact["log_evidence"],
-                1.0,
-            )
+                sds = np.array([one["sd"][0][parameter] for one in found])
+                print(f"{'':44s} sd of {parameter} over the exact one: {np.mean(sds) / sd:.3f}", flush=True)
+        if found[0]["log_evidence"][0] is not None:
+            log_evidence = np.array([one["log_evidence"][0] for one in found])
+            show(label, "log evidence", log_evidence - exact["log_evidence"], 1.0)
 
 
-def try_all(rival: str) -> None:
+def try_all(name: str) -> None:
     """Print whether each algorithm answers on each problem."""
-    for ladder in LADDERS:
-        for problem in CONTEST.values() if ladder.library == rival else ():
-            if ladder.problems is not None and problem.name not in ladder.problems:
+    for ladder in entry(name).ladders:
+        for problem in CONTEST.values():
+            if not ladder.takes(problem.name):
                 continue
             ys = data(problem, 0)[1][:NUM_FIRST]
             inputs = jax.tree.map(lambda table: table[:NUM_FIRST], inputs_of(problem))
-            task = task_of(problem.name, ys, [NUM_FIRST], ladder.algorithm, ladder.rungs[0], inputs, seed=0, repeats=1)
-            found = answer(rival, task)
+            (found,) = answers(name, problem.name, ys, ladder.algorithm, ladder.rungs[0], [0], inputs)
             finite = all(np.all(np.isfinite(value)) for value in found["mean"][0].values())
             said = found["error"] or ("finite" if finite else "NaN")
-            print(f"{rival} {ladder.algorithm:16s} {problem.name:24s} {said}", flush=True)
+            print(f"{name} {ladder.algorithm:16s} {problem.name:24s} {said}", flush=True)
 
 
 def show(label: str, name: str, errors: np.ndarray, unit: float) -> None:
@@ -165,4 +180,4 @@ if __name__ == "__main__":
         elif what.startswith("all:"):
             try_all(what.removeprefix("all:"))
         else:
-            check_rival(what)
+            check_entry(what)

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
-from benchmarks.contest.rivals.check import SUSPICIOUS, exact_ar1, exact_sin
-from benchmarks.contest.rivals.running import answer, task_of
+from benchmarks.contest.check import SUSPICIOUS, answers, exact_ar1, exact_sin
 from benchmarks.problems import CONTEST, data
 from benchmarks.tables import put_row
 
@@ -28,12 +27,11 @@ SIZES: dict[tuple[str, str], dict[str, int]] = {
     ("ours", "paper"): {"num_particles": 1000},
     ("ours", "liu_west"): MANY,
     ("ours", "sir"): MANY,
-    ("ours", "assumed"): MANY,
     ("ours", "storvik"): MANY,
     ("ours", "nested"): NESTED,
     ("ours", "node"): {"num_particles": 512},
     ("ours", "smc2"): OUTER,
-    ("particles", "smc2"): {"num_theta": 100, "num_x": 300},
+    ("particles", "smc2"): {"num_theta": 200, "num_x": 300},
     ("smcx", "smc2"): OUTER,
     ("smcs", "storvik"): MANY,
 }
@@ -50,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         right = exact(ys)["log_evidence"]
         for (library, algorithm), size in SIZES.items():
             if library in chosen.libraries and ONLY_FOR.get(algorithm, problem) == problem:
-                task = task_of(problem, ys, [NUM_STEPS], algorithm, size, seeds=SEEDS, repeats=1)
-                said = np.array([one["log_evidence"][-1] for one in answer(library, task)], float)
+                found = answers(library, problem, ys, algorithm, size, SEEDS)
+                said = np.array([one["log_evidence"][-1] for one in found], float)
                 row = {
                     "problem": problem,
                     "library": library,

@@ -1,97 +1,106 @@
-"""What one more observation costs at t = 1000 and t = 10,000: `python -m benchmarks.contest.one_more [problem ...]`.
+"""What one more observation costs at t = 100, 1000 and 10,000: `python -m benchmarks.contest.one_more [problem ...]`.
 
-`sin` and `ar1`, one data set, one thread. Filters and SMC^2 go on from t: the CPU seconds from t to t + 100, over 100.
-An SMC^2 moves its values now and then, by a look at all the past; so beside it stands the mean from t / 2 to t, a
-stretch that is long enough for some such moves. PMMH and PMCMC begin anew: their whole run. All have the size of the
-rung that the contest found good enough for them, or their first one: then the figure is what it costs at least. A run
-that takes more than `MOST_SECONDS` of wall time is given up.
+One data set, one thread. All have the size that reached 0.25 in the contest, or else their first one: then the figure
+is what it costs at least, and `reached` is the error of that size. Three ways to keep up:
+
+- goes on: the CPU seconds from t to t + 100, over 100. A sampler that now and then moves its values by a look at all
+  the past pays for that in some stretches and not in others: the figure is the mean from t / 2 to t where that is more.
+- refits: a whole run at t.
+- warm start: a fit at t, which is not counted, and from its end, step size and mass matrix one at t + 1; by
+  `statsmodels`, `append` with a refit. The last of two such refits counts, so that padded data find the program
+  compiled, and unpadded data do not.
+
+A run that takes more than `MOST_SECONDS` of wall time is given up.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from benchmarks.contest import rows
-from benchmarks.contest.ladders import LADDERS
-from benchmarks.contest.rivals.ladders import Ladder
-from benchmarks.contest.rivals.running import answer, task_of
+from benchmarks.contest.entry import entry
+from benchmarks.contest.program import Failed, Program, task_of
 from benchmarks.problems import CONTEST, data
 from benchmarks.tables import put_row
 
-TIMES = (1000, 10_000)
+PROBLEMS = ("sin", "ar1", "stochastic_volatility", "regime_switching")
+TIMES = (100, 1000, 10_000)
 MORE = 100
-MOST_SECONDS = 1800.0
+MOST_SECONDS = 900.0
 IDENTITY = ("problem", "t", "library", "algorithm")
-ASKED = {
-    ("ours", "extended_parameter"): False,
-    ("ours", "node"): False,
-    ("ours", "liu_west"): False,
-    ("ours", "smc2"): False,
-    ("ours", "pmmh"): True,
-    ("particles", "smc2"): False,
-    ("particles", "pmmh"): True,
-    ("smcx", "smc2"): True,  # its function takes the whole series
-    ("pypomp", "pmcmc"): True,
+GOES_ON, REFITS, WARM = "goes on", "refits", "warm start"
+ASKED: dict[tuple[str, str], tuple[str, str]] = {
+    ("ours", "node"): (GOES_ON, "node"),
+    ("ours", "extended_parameter"): (GOES_ON, "extended_parameter"),
+    ("ours", "liu_west"): (GOES_ON, "liu_west"),
+    ("ours", "smc2"): (GOES_ON, "smc2"),
+    ("ours", "pmmh"): (REFITS, "pmmh"),
+    ("numpyro", "padded_nuts"): (WARM, "nuts"),
+    ("numpyro", "unpadded_nuts"): (WARM, "nuts"),
+    ("numpyro", "padded_nuts_centered"): (WARM, "nuts_centered"),
+    ("numpyro", "padded_nuts_noncentered"): (WARM, "nuts_noncentered"),
+    ("statsmodels", "append"): (WARM, "maximum_likelihood"),
+    ("dynamax", "unscented"): (REFITS, "unscented"),
+    ("particles", "smc2"): (GOES_ON, "smc2"),
+    ("particles", "pmmh"): (REFITS, "pmmh"),
+    ("smcx", "smc2"): (REFITS, "smc2"),
+    ("pypomp", "pmcmc"): (REFITS, "pmcmc"),
 }
-"""Whether each algorithm begins anew."""
+"""How each algorithm keeps up, and under which name it was in the contest."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure what one more observation costs.")
-    parser.add_argument("problems", nargs="*", default=["sin", "ar1"])
-    parser.add_argument("--algorithms", nargs="*", default=sorted({algorithm for _, algorithm in ASKED}))
+    parser.add_argument("problems", nargs="*", default=list(PROBLEMS))
     parser.add_argument("--libraries", nargs="*", default=sorted({library for library, _ in ASKED}))
+    parser.add_argument("--times", nargs="*", type=int, default=TIMES)
     chosen = parser.parse_args(arguments)
     for problem in chosen.problems:
         long = replace(CONTEST[problem], num_steps=max(TIMES) + MORE)
         ys = np.asarray(data(long, 0)[1])
-        for time in TIMES:
-            for ladder in LADDERS:
-                anew = ASKED.get((ladder.library, ladder.algorithm))
-                is_chosen = ladder.library in chosen.libraries and ladder.algorithm in chosen.algorithms
-                if anew is None or not is_chosen or not ladder.takes(problem):
-                    continue
-                row = {"problem": problem, "t": time, "library": ladder.library, "algorithm": ladder.algorithm}
-                row |= {"size": size_of(problem, ladder), "anew": anew}
-                row |= seconds_of(problem, ladder, row["size"], ys[: time + MORE], time, anew)
+        for (library, algorithm), (how, name) in ASKED.items():
+            ladder = next(ladder for ladder in entry(library).ladders if ladder.algorithm == name)
+            if library not in chosen.libraries or not ladder.takes(problem):
+                continue
+            size, reached = size_of(problem, library, name, ladder.rungs[0])
+            for time in chosen.times:
+                row = {"problem": problem, "t": time, "library": library, "algorithm": algorithm, "how": how}
+                row |= {"size": size, "reached": reached}
+                row |= seconds_of(problem, library, algorithm, size, ys, time, how)
                 put_row("one_more", {"units": "CPU seconds", "more": MORE}, row, IDENTITY)
                 print(row, flush=True)
+                if "failed" in row:
+                    break
 
 
-def size_of(problem: str, ladder: Ladder) -> dict[str, int]:
-    """Return the cheapest size that was good enough in the contest, or the smallest one."""
-    own = [
-        row
-        for row, verdict in rows.judged(problem)
-        if verdict.reaches and (row["library"], row["algorithm"]) == (ladder.library, ladder.algorithm)
-    ]
-    return own[0]["size"] if own else ladder.rungs[0]
+def size_of(problem: str, library: str, name: str, first: dict[str, int]) -> tuple[dict[str, int], float]:
+    """Return the cheapest size that reached 0.25 in the contest, or the smallest one, and its error."""
+    own = [pair for pair in rows.judged(problem) if (pair[0]["library"], pair[0]["algorithm"]) == (library, name)]
+    good = [(row, verdict) for row, verdict in own if verdict.reaches(rows.BARS[0])] or own[:1]
+    return (good[0][0]["size"], float(good[0][1].error[-1])) if good else (first, float("nan"))
 
 
-def seconds_of(problem: str, ladder: Ladder, size: dict[str, int], ys: np.ndarray, time: int, anew: bool) -> dict:
+def seconds_of(
+    problem: str, library: str, algorithm: str, size: dict[str, int], ys: np.ndarray, time: int, how: str
+) -> dict:
     """Return the CPU seconds of one more observation after a time, or what went wrong."""
-    repeats = 1 if ladder.library == "particles" else 2  # which compiles next to nothing
-    times = [time] if anew else [time // 2, time, time + MORE]
-    task = task_of(problem, ys[: times[-1]], times, ladder.algorithm, size, seed=0, repeats=repeats)
+    times = {GOES_ON: [time // 2, time, time + MORE], REFITS: [time], WARM: [time, time + 1, time + 2]}[how]
+    task = task_of(problem, ys[: times[-1]], times, algorithm, size)
     try:
-        found = answer(ladder.library, task, seconds=MOST_SECONDS)
-    except subprocess.TimeoutExpired:
-        return {"failed": f"not done after {MOST_SECONDS:.0f} seconds of wall time"}
-    except RuntimeError as failure:
+        with Program(entry(library)) as program:
+            if how != WARM and library != "particles":  # which compiles next to nothing
+                program.ask(task, MOST_SECONDS)
+            found = program.ask(task, MOST_SECONDS)
+    except Failed as failure:
         return {"failed": str(failure)[-300:]}
-    *_, on_the_way, at_the_end = [0.0, *found["cpu_seconds_of_times"]]
-    if anew:
-        return {"cpu_seconds": at_the_end, "error": found["error"]}
-    return {
-        "cpu_seconds": at_the_end / MORE,
-        "cpu_seconds_on_average": on_the_way / (time - time // 2),
-        "error": found["error"],
-    }
+    seconds = found["cpu_seconds_of_times"]
+    if how == GOES_ON:
+        return {"cpu_seconds": max(seconds[-1] / MORE, seconds[-2] / (time - time // 2)), "error": found["error"]}
+    return {"cpu_seconds": seconds[-1], "error": found["error"]}
 
 
 if __name__ == "__main__":

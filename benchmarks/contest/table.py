@@ -1,38 +1,21 @@
-"""The contest's results as tables and pictures: `python -m benchmarks.contest.table [problem ...]` prints them."""
+"""The contest's results as tables and charts: `python -m benchmarks.contest table` prints the first of them."""
 
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import numpy as np
 
 from benchmarks.contest import rows
-from benchmarks.problems import CONTEST
+from benchmarks.contest.entry import entries
+from benchmarks.problems import CONTEST, HELD_OUT
 from benchmarks.tables import RESULTS
 
-HEADER = (
-    "| algorithm | size | error of the mean | of log sd | coverage of 90 % | CPU s | first run | MB |",
-    "|---|---|---|---|---|---|---|---|",
-)
-
-BLUE, GREY = "#0072b2", "#999999"
-COLOURS = {
-    "extended_parameter": BLUE,
-    "node": BLUE,
-    "liu_west": "#e69f00",
-    "liu_west_blind": "#e69f00",
-    "sir": "#d55e00",
-    "nested": "#56b4e9",
-    "smc2": "#009e73",
-    "pmmh": "#cc79a7",
-    "pmcmc": "#cc79a7",
-    "storvik": "#000000",
-}
-"""Of Okabe and Ito, which the colour-blind can tell apart; the rest is grey."""
-MARKERS = {"node": "s", "paper": "v", "assumed": "^", "liu_west_blind": "x", "if2": "x"}
-STYLES = {"ours": "-", "particles": "--", "smcx": ":", "pypomp": "-.", "smcs": (0, (6, 1))}
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"
+"""Of Okabe and Ito, which the color-blind can tell apart."""
+NUM_NAMED = 3
+"""Rivals that a line names."""
 
 
 def problems() -> list[str]:
@@ -40,136 +23,199 @@ def problems() -> list[str]:
     return [name for name in CONTEST if any(np.isfinite(verdict.error[-1]) for _, verdict in rows.judged(name))]
 
 
-def table(problem: str) -> str:
-    """Return all rungs of a problem in Markdown; good enough at the end is bold."""
-    return "\n".join([*HEADER, *(_line(row, verdict) for row, verdict in rows.judged(problem))])
+def report() -> str:
+    """Return the headline for both bars."""
+    return "\n\n".join(f"{bar} sds\n\n{headline(bar)}" for bar in rows.BARS)
 
 
-def _line(row: rows.Row, verdict: rows.Verdict) -> str:
-    errors = [_number(error) for error in verdict.error]
-    if verdict.reaches:
-        errors[-1] = f"**{errors[-1]}**"
-    low, high = verdict.spread
-    cells = (
-        name_of(row),
-        _size(row),
-        ", ".join(errors),
-        _number(verdict.log_sd_error[-1]),
-        "–" if np.isnan(verdict.cover[-1]) else f"{verdict.cover[-1]:.2f}",
-        f"{_number(verdict.cpu_seconds)} ({_number(low)} to {_number(high)})",
-        _number(row["runs"][0]["cpu_seconds_first"]),
-        f"{verdict.peak_mb:.0f}",
+def headline(bar: float) -> str:
+    """Return, for each problem, what a bar cost our default and the best rival, without and with compiling."""
+    lines = [
+        "| problem | our default | best other | other / ours | with compiling |",
+        "|---|---|---|---|---|",
+    ]
+    for problem in problems():
+        default, rival = (rows.cheapest(problem, kind, bar) for kind in ("default", "rival"))
+        mark = " (held out)" if problem in HELD_OUT else ""
+        cells = (f"`{problem}`{mark}", _winner(default), _winner(rival), *_ratios(default, rival))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _ratios(default: tuple | None, rival: tuple | None) -> tuple[str, str]:
+    if default is None:
+        return ("not reached by us", "") if rival else ("reached by none", "")
+    if rival is None:
+        return "no other within the budget", ""
+    ours, theirs = default[1], rival[1]
+    return (
+        _number(theirs.cpu_seconds / ours.cpu_seconds),
+        _number(theirs.cpu_seconds_first / ours.cpu_seconds_first),
     )
-    return f"| {' | '.join(cells)} |"
+
+
+def num_wins(bar: float) -> tuple[int, int, int]:
+    """Return on how many problems our default needs a tenth of the best rival's CPU, less than it, and of how many."""
+    tenth = less = 0
+    for problem in problems():
+        default, rival = (rows.cheapest(problem, kind, bar) for kind in ("default", "rival"))
+        ratio = np.inf if rival is None else rival[1].cpu_seconds / default[1].cpu_seconds if default else 0.0
+        tenth += default is not None and ratio >= rows.WIN
+        less += default is not None and ratio > 1
+    return tenth, less, len(problems())
+
+
+def chart(axes: Any, bar: float) -> None:
+    """Draw, for each problem, the CPU seconds that our default and the best rival need."""
+    names = problems()[::-1]
+    for place, problem in enumerate(names):
+        found = {kind: rows.cheapest(problem, kind, bar) for kind in ("default", "rival")}
+        costs = {kind: pair[1].cpu_seconds for kind, pair in found.items() if pair is not None}
+        if len(costs) == 2:
+            axes.plot(list(costs.values()), [place, place], color="0.85", lw=1.5, zorder=1)
+        for kind, color, marker in (("default", BLUE, "o"), ("rival", ORANGE, "D")):
+            if kind in costs:
+                axes.plot(costs[kind], place, marker, color=color, ms=7)
+        note = "nobody" if not costs else _note(found["default"], found["rival"])
+        right = max(costs.values(), default=0.01)
+        axes.annotate(note, (right, place), (9, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.plot([], [], "o", color=BLUE, label="our default")
+    axes.plot([], [], "D", color=ORANGE, label="best of all others")
+    labels = [f"{name.replace('_', ' ')}{' *' if name in HELD_OUT else ''}" for name in names]
+    axes.set_yticks(range(len(names)), labels)
+    axes.set(xscale="log", xlabel=f"CPU seconds for an error of {bar} sd")
+    axes.margins(x=0.25)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, fontsize=8, frameon=False)
+
+
+def _note(default: tuple | None, rival: tuple | None) -> str:
+    if rival is None:
+        return "no other reached it"
+    name = f"{rival[0]['library']} {rival[0]['algorithm']}".removeprefix("ours ")
+    if default is None:
+        return f"{name}; not ours"
+    ratio = rival[1].cpu_seconds / default[1].cpu_seconds
+    return f"{_number(ratio)}×, {name}"
+
+
+def cells(bar: float) -> tuple[list[str], list[list[str]]]:
+    """Return a table of all algorithms and all problems: CPU seconds for a bar, or why there are none."""
+    ladders = [ladder for entry in entries().values() for ladder in entry.ladders]
+    lines = []
+    for ladder in ladders:
+        line = [f"{ladder.library} {ladder.algorithm}"]
+        for problem in problems():
+            line.append(_cell(problem, ladder, bar))
+        lines.append(line)
+    return ["algorithm", *problems()], lines
+
+
+def _cell(problem: str, ladder: Any, bar: float) -> str:
+    if not ladder.takes(problem):
+        return ladder.reason
+    same = lambda row: (row["library"], row["algorithm"]) == (ladder.library, ladder.algorithm)
+    own = [verdict for row, verdict in rows.judged(problem) if same(row)]
+    reached = [verdict.cpu_seconds for verdict in own if verdict.reaches(bar)]
+    if reached:
+        return _number(min(reached))
+    failed = [row["failed"].strip().splitlines()[-1:] for row in rows.failures(problem) if same(row)]
+    if own:
+        best = min(own, key=lambda verdict: verdict.error[-1])
+        return f"error {_number(best.error[-1])} after {_number(best.cpu_seconds)} s"
+    return f"failed: {(failed[0] or ['ended'])[0][:80]}" if failed else "not run"
+
+
+def standing(name: str) -> str:
+    """Return how an entry did: its cell of each problem beside the best of all."""
+    lines = [f"| problem | {name} | CPU s for 0.25 | cheapest of all |", "|---|---|---|---|"]
+    for ladder in entries()[name].ladders:
+        for problem in problems():
+            found = [rows.cheapest(problem, kind, rows.BARS[0]) for kind in ("default", "preset", "rival")]
+            reached = [pair for pair in found if pair is not None]
+            best = _winner(min(reached, key=lambda pair: pair[1].cpu_seconds, default=None))
+            lines.append(f"| {problem} | {ladder.algorithm} | {_cell(problem, ladder, rows.BARS[0])} | {best} |")
+    return "\n".join(lines)
+
+
+def all_rows() -> tuple[list[str], list[list[object]]]:
+    """Return every rung of every problem as a table: its header and its lines."""
+    header = ["problem", "library", "algorithm", "kind", "size", "error at T/10", "at 3T/10", "at T", "5 %", "95 %"]
+    header += ["error of log sd", "coverage of 90 %", "CPU seconds", "CPU seconds, first run", "peak MB", "runs"]
+    lines = []
+    for problem in problems():
+        for row, verdict in rows.judged(problem):
+            kind = rows.kind_of(problem, row["library"], row["algorithm"]).replace("rival", "other")
+            place = [problem, row["library"], row["algorithm"], kind, _size(row)]
+            judged = (*verdict.error, *verdict.interval, verdict.log_sd_error[-1], verdict.cover[-1])
+            times = (verdict.cpu_seconds, verdict.cpu_seconds_first)
+            lines.append([*place, *map(_number, judged + times), round(verdict.peak_mb), verdict.num_runs])
+        for row in rows.failures(problem):
+            reason = " ".join(row["failed"].split())[-120:]
+            lines.append([problem, row["library"], row["algorithm"], "failed", _size(row), reason])
+    return header, lines
+
+
+def keeping_up(axes: Any, problem: str) -> None:
+    """Draw the CPU seconds of one more observation against t, a line for each algorithm; ours is the thick one."""
+    kept = [row for row in _kept("one_more") if row["problem"] == problem and "cpu_seconds" in row]
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for row in kept:
+        lines.setdefault(f"{row['library']} {row['algorithm']}", []).append((row["t"], row["cpu_seconds"]))
+    for name, points in sorted(lines.items()):
+        is_ours = name in ("ours node", "ours extended_parameter")
+        times, costs = zip(*sorted(points), strict=True)
+        axes.plot(times, costs, marker="o", ms=4, lw=3 if is_ours else 1.2, color=BLUE if is_ours else None)
+        axes.annotate(name, (times[-1], costs[-1]), (6, 0), textcoords="offset points", va="center", fontsize=7)
+    axes.set(xscale="log", yscale="log", xlabel="observations so far", ylabel="CPU s for one more", title=problem)
+    axes.margins(x=0.35)
+
+
+def one_more() -> tuple[list[str], list[list[object]]]:
+    """Return what one more observation costs."""
+    header = ["problem", "t", "algorithm", "size", "error", "CPU seconds for one more", "how"]
+    lines = [
+        [row["problem"], row["t"], name_of(row), _size(row), _number(row.get("reached", np.nan)),
+         f"{row['cpu_seconds']:.2g}" if "cpu_seconds" in row else row["failed"], row.get("how", "")]
+        for row in _kept("one_more")
+    ]  # fmt: skip
+    return header, lines
+
+
+def evidence() -> tuple[list[str], list[list[object]]]:
+    """Return the errors of log evidence."""
+    header = ["problem", "algorithm", "size", "error, nats", "standard error", "sd of one run", "biased"]
+    lines = [
+        [row["problem"], name_of(row), _size(row), f"{row['error']:+.2f}", f"{row['standard_error']:.2f}",
+         f"{row['one_run']:.2f}", row["suspicious"]]
+        for row in _kept("evidence")
+    ]  # fmt: skip
+    return header, lines
+
+
+def picture(problem: str, axes: Any) -> None:
+    """Draw error against CPU seconds, a line for each ladder: our default thick, ours in blue, others by their best."""
+    ladders: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row, verdict in rows.judged(problem):
+        place = (row["library"], row["algorithm"])
+        ladders.setdefault(place, []).append((verdict.cpu_seconds, float(verdict.error[-1])))
+    for (library, algorithm), points in ladders.items():
+        kind = rows.kind_of(problem, library, algorithm)
+        is_default = kind == "default"
+        times, errors = zip(*sorted(points), strict=True)
+        color = BLUE if kind != "rival" else GREY if library == "ours" else ORANGE
+        width, size = (2.5, 6) if is_default else (0.8, 3)
+        axes.plot(times, errors, color=color, marker="o", ms=size, lw=width, zorder=3 if is_default else 2)
+    for bar in rows.BARS:
+        axes.axhline(bar, color="0.5", lw=0.8, zorder=1)
+    mark = " *" if problem in HELD_OUT else ""
+    axes.set(xscale="log", yscale="log", title=f"{problem}{mark}", xlabel="CPU seconds", ylabel="error, sd")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter("")
 
 
 def name_of(row: rows.Row) -> str:
     """Name an algorithm."""
     return f"{row['library']} `{row['algorithm']}`"
-
-
-def _number(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.2g}" if abs(value) < 10 else f"{value:.0f}"
-
-
-def headline() -> str:
-    """Return, for each problem that was run, what 0.25 sds cost our default, our other presets, and the best rival.
-
-    The last column is the rival's cost over that of our default; without a rival, that of the dearest rung that a
-    rival has tried.
-    """
-    lines = [
-        "| problem | our default | our other presets | best baseline | baseline / our default |",
-        "|---|---|---|---|---|",
-    ]
-    for problem in problems():
-        default, presets, rival = (rows.cheapest(problem, kind) for kind in ("default", "preset", "rival"))
-        own = default[1] if default else np.nan
-        ratio = _number(rival[1] / own) if rival else _at_least(dearest_rival(problem) / own)
-        lines.append(f"| `{problem}` | {_winner(default)} | {_winner(presets)} | {_winner(rival)} | {ratio} |")
-    return "\n".join(lines)
-
-
-def _at_least(ratio: float) -> str:
-    return f"> {_number(ratio)}" if ratio > 1 else "–"
-
-
-def chart(axes: Any) -> None:
-    """Draw, for each problem, the CPU seconds that our default and the best baseline need for 0.25 sds."""
-    names = problems()[::-1]
-    for place, problem in enumerate(names):
-        default, rival = rows.cheapest(problem, "default"), rows.cheapest(problem, "rival")
-        own = default[1] if default else np.nan
-        other = rival[1] if rival else dearest_rival(problem)
-        axes.plot([own, other], [place, place], color="0.85", lw=1.5, zorder=1)
-        axes.plot(own, place, "o", color=BLUE, ms=7)
-        axes.plot(other, place, "o" if rival else ">", color=COLOURS["sir"], ms=7, mfc=None if rival else "white")
-        note = f"{_number(other / own)}×, {rival[0]['algorithm']}" if rival else f"> {_number(other / own)}×"
-        axes.annotate(note, (max(own, other), place), (9, 0), textcoords="offset points", va="center", fontsize=8)
-    axes.plot([], [], "o", color=BLUE, label="our default")
-    axes.plot([], [], "o", color=COLOURS["sir"], label="best baseline")
-    axes.plot([], [], ">", color=COLOURS["sir"], mfc="white", label="no baseline reached it: most that was tried")
-    axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
-    axes.set(xscale="log", xlabel="CPU seconds for the whole stream")
-    axes.margins(x=0.16)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=3, fontsize=8, frameon=False)
-
-
-def all_rows() -> tuple[list[str], list[list[object]]]:
-    """Return every run of every problem as a table: its header and its lines."""
-    header = ["problem", "library", "algorithm", "kind", "size", "error at T/10", "at 3T/10", "at T", "error of log sd"]
-    header += ["coverage of 90 %", "CPU seconds", "CPU seconds, first run", "peak MB", "runs"]
-    lines = []
-    for problem in problems():
-        for row, verdict in rows.judged(problem):
-            kind = rows.kind_of(problem, row["library"], row["algorithm"]).replace("rival", "baseline")
-            place = [problem, row["library"], row["algorithm"], kind, _size(row), *map(_number, verdict.error)]
-            judged = (verdict.log_sd_error[-1], verdict.cover[-1], verdict.cpu_seconds)
-            first = row["runs"][0]["cpu_seconds_first"]
-            lines.append([*place, *map(_number, judged), _number(first), round(verdict.peak_mb), verdict.num_runs])
-    return header, lines
-
-
-def legend(figure: Any) -> None:
-    """Explain the lines of all panels once, below them."""
-    lines = {}
-    for axes in figure.axes:
-        lines |= {label: line for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    labels = sorted(lines, key=lambda label: (not label.startswith("ours"), label))
-    figure.legend([lines[label] for label in labels], labels, loc="outside lower center", ncols=4, fontsize=8)
-
-
-def dearest_rival(problem: str) -> float:
-    """Return the CPU seconds of the dearest rung that a rival has tried; NaN if none has."""
-    tried = [
-        verdict.cpu_seconds
-        for row, verdict in rows.judged(problem)
-        if rows.kind_of(problem, row["library"], row["algorithm"]) == "rival"
-    ]
-    return max(tried, default=np.nan)
-
-
-def one_more() -> str:
-    """Return what one more observation costs, in Markdown."""
-    lines = [
-        "| problem | t | algorithm | size | CPU s for one more | mean, t/2 to t |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in _kept("one_more"):
-        cost = "over half an hour" if "failed" in row else f"{row['cpu_seconds']:.2g}"
-        average = "complete rerun" if row["anew"] else _number(row.get("cpu_seconds_on_average", np.nan))
-        lines.append(f"| `{row['problem']}` | {row['t']:,} | {name_of(row)} | {_size(row)} | {cost} | {average} |")
-    return "\n".join(lines)
-
-
-def evidence() -> str:
-    """Return the errors of log evidence, in Markdown."""
-    lines = ["| problem | algorithm | size | error, nats | sd of one run |", "|---|---|---|---|---|"]
-    for row in _kept("evidence"):
-        mark = " **biased**" if row["suspicious"] else ""
-        error = f"{row['error']:+.2f} ± {row['standard_error']:.2f}{mark}"
-        lines.append(f"| `{row['problem']}` | {name_of(row)} | {_size(row)} | {error} | {row['one_run']:.2f} |")
-    return "\n".join(lines)
 
 
 def _kept(name: str) -> list[rows.Row]:
@@ -181,37 +227,15 @@ def _size(row: rows.Row) -> str:
     return " x ".join(f"{size:,}" for size in row["size"].values())
 
 
-def _winner(pair: tuple[rows.Row, float] | None) -> str:
+def _number(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.2g}" if abs(value) < 10 else f"{value:.0f}"
+
+
+def _winner(pair: tuple[rows.Row, rows.Verdict] | None) -> str:
     if pair is None:
         return "not reached"
-    return f"{name_of(pair[0]).removeprefix('ours ')}, {_size(pair[0])}: {_number(pair[1])} s"
-
-
-def picture(problem: str, axes: Any) -> None:
-    """Draw error against CPU seconds, a line for each ladder; our default is the thick one."""
-    ladders: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for row, verdict in rows.judged(problem):
-        place = (row["library"], row["algorithm"])
-        ladders.setdefault(place, []).append((verdict.cpu_seconds, float(verdict.error[-1])))
-    for (library, algorithm), points in ladders.items():
-        is_default = rows.kind_of(problem, library, algorithm) == "default"
-        axes.plot(
-            *zip(*sorted(points), strict=True),
-            label=f"{library} {algorithm}",
-            color=COLOURS.get(algorithm, GREY),
-            marker=MARKERS.get(algorithm, "o"),
-            ls=STYLES[library],
-            ms=8 if is_default else 4,
-            lw=3 if is_default else 1,
-            zorder=3 if is_default else 2,
-        )
-    axes.axhline(rows.GOOD_ENOUGH, color="0.5", lw=0.8, zorder=1)
-    axes.set(xscale="log", yscale="log", title=problem, xlabel="CPU seconds for the stream", ylabel="error, sds")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_minor_formatter("")
-
-
-if __name__ == "__main__":
-    print(headline())
-    for name in sys.argv[1:] or problems():
-        print(f"\n{name}\n\n{table(name)}")
+    row, verdict = pair
+    size = f", {_size(row)}" if row["size"] else ""
+    low, high = verdict.interval
+    error = f"error {_number(verdict.error[-1])} ({_number(low)} to {_number(high)})"
+    return f"{name_of(row).removeprefix('ours ')}{size}: {_number(verdict.cpu_seconds)} s, {error}"

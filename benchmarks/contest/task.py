@@ -1,34 +1,39 @@
-"""What a rival's program reads and prints; needs numpy only, as it runs in every environment.
+"""What an entry's program reads and prints; needs numpy only, as it runs in every environment.
 
-A task on stdin, null where an observation is missing:
+A program says hello in one line, {"versions": {"numpy": "2.3.4", ...}}. Then it reads a task a line, null where an
+observation is missing:
 
     {"problem": "sin", "ys": [...], "inputs": {"rain": [...]} or [...] or null, "times": [100, 300, 1000],
      "algorithm": "smc2", "size": {"num_theta": 100, "num_x": 100}, "seed": 0}
 
-An answer on stdout, with one entry of each list for each time:
+and prints an answer a line, with one entry of each list for each time:
 
-    {"mean": [{"theta": 0.6}, ...], "sd": [...], "log_evidence": [...], "cpu_seconds": 1.0, "cpu_seconds_first": 2.0,
+    {"mean": [{"theta": 0.6}, ...], "sd": [...], "log_evidence": [...], "cpu_seconds": 1.0,
      "cpu_seconds_of_times": [...], "peak_mb": 300.0, "error": null}
 
-The whole job is done twice, or as often as "repeats" says, for the first seed, and once for the others, which find
-everything compiled. `cpu_seconds` is the last one's process time: from nothing to the last of the times. An algorithm
-that begins anew for each time counts for its last time only. A run that its library gives up has an "error" and NaN
-for what it could not say. A task with "seeds", a list, gets a list of answers. A list of tasks gets a list of all that:
-what was compiled for one data set serves the next.
+`cpu_seconds` is process time from nothing to the last of the times. An algorithm that refits counts for its last time
+only. A run that its library gives up has an "error" and NaN for what it could not say. What was compiled for one task
+serves the next.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
+import os
 import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TextIO
 
 import numpy as np
+
+NAMED_PACKAGES = (
+    "jax", "numpy", "numpyro", "paramfilter", "blackjax", "dynamax", "particles", "pypomp", "smcs", "smcx",
+    "statsmodels",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,11 +69,11 @@ class Algorithm:
 
     Args:
         solve: Task to posteriors.
-        anew: It begins from nothing for each time.
+        refits: It begins from nothing for each time.
     """
 
     solve: Callable[[Task], Iterator[Posterior]]
-    anew: bool = False
+    refits: bool = False
 
 
 def each_table(change: Callable[[Any], Any], inputs: Any) -> Any:
@@ -88,27 +93,32 @@ def moments(draws: dict[str, np.ndarray], weights: np.ndarray | None = None, log
 
 
 def serve(algorithms: dict[str, Algorithm], giving_up: tuple[type[Exception], ...] = ()) -> None:
-    """Answer the task on stdin; an exception in `giving_up` is the library's way to say that a run has failed."""
-    given = json.load(sys.stdin)
-    tasks = given if isinstance(given, list) else [given]
-    with contextlib.redirect_stdout(sys.stderr):  # what a library prints is not the answer
-        answers = [answers_of(said, algorithms, giving_up) for said in tasks]
-    json.dump(answers if isinstance(given, list) else answers[0], sys.stdout)
+    """Answer task after task; an exception in `giving_up` is the library's way to say that a run has failed."""
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w") as answers:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not the answer
+        say(answers, {"versions": versions()})
+        for line in sys.stdin:
+            say(answers, answer(json.loads(line), algorithms, giving_up))
 
 
-def answers_of(said: dict[str, Any], algorithms: dict[str, Algorithm], giving_up) -> Any:
-    """Answer one task, with a list if it has seeds."""
-    if "seeds" not in said:
-        return answer(said, algorithms, giving_up)
-    repeats = [said.get("repeats", 2)] + [1] * (len(said["seeds"]) - 1)
-    return [
-        answer(said | {"seed": seed, "repeats": times}, algorithms, giving_up)
-        for seed, times in zip(said["seeds"], repeats, strict=True)
-    ]
+def say(stream: TextIO, content: dict[str, Any]) -> None:
+    stream.write(json.dumps(content) + "\n")
+    stream.flush()
 
 
-def answer(said: dict[str, Any], algorithms: dict[str, Algorithm], giving_up) -> dict[str, Any]:
-    """Do one task as often as it says."""
+def versions() -> dict[str, str]:
+    """Return the versions of what is installed here, of the packages that matter."""
+    found = {"python": sys.version.split()[0]}
+    for name in NAMED_PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def answer(said: dict[str, Any], algorithms: dict[str, Algorithm], giving_up: tuple = ()) -> dict[str, Any]:
+    """Do one task."""
     task = Task(
         problem=said["problem"],
         ys=np.array(said["ys"], float),
@@ -119,21 +129,19 @@ def answer(said: dict[str, Any], algorithms: dict[str, Algorithm], giving_up) ->
         seed=said["seed"],
     )
     algorithm = algorithms[task.algorithm]
-    runs = [timed(algorithm, task, giving_up) for _ in range(said.get("repeats", 2))]
-    posteriors, seconds, error = runs[-1]
+    posteriors, seconds, error = timed(algorithm, task, giving_up)
     return {
         "mean": [plain(one.mean) for one in posteriors],
         "sd": [plain(one.sd) for one in posteriors],
         "log_evidence": [None if one.log_evidence is None else float(one.log_evidence) for one in posteriors],
-        "cpu_seconds": total(algorithm, seconds),
-        "cpu_seconds_first": total(algorithm, runs[0][1]),
+        "cpu_seconds": seconds[-1] if algorithm.refits else sum(seconds),
         "cpu_seconds_of_times": seconds,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "error": error,
     }
 
 
-def timed(algorithm: Algorithm, task: Task, giving_up) -> tuple[list[Posterior], list[float], str | None]:
+def timed(algorithm: Algorithm, task: Task, giving_up: tuple) -> tuple[list[Posterior], list[float], str | None]:
     """Run once; return the posteriors, the CPU seconds between them, and what went wrong."""
     posteriors, seconds, error = [], [], None
     clock = time.process_time()
@@ -148,11 +156,6 @@ def timed(algorithm: Algorithm, task: Task, giving_up) -> tuple[list[Posterior],
         seconds += [time.process_time() - clock] * (len(task.times) - len(posteriors))
         posteriors += [unknown] * (len(task.times) - len(posteriors))
     return posteriors, seconds, error
-
-
-def total(algorithm: Algorithm, seconds: list[float]) -> float:
-    """Return what it took to get to the last time."""
-    return seconds[-1] if algorithm.anew else sum(seconds)
 
 
 def plain(values: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from benchmarks.contest import references, rows
+from benchmarks.contest.entries.ours import ALGORITHMS
+from benchmarks.contest.entry import entries, entry
 from benchmarks.contest.evidence import verdict
-from benchmarks.contest.ours_program import ALGORITHMS
-from benchmarks.contest.rivals.ladders import LADDERS as RIVALS
-from benchmarks.contest.rivals.running import task_of
-from benchmarks.contest.rivals.task import answers_of
-from benchmarks.contest.run import can_reach
+from benchmarks.contest.program import Failed, Program, task_of
+from benchmarks.contest.run import FEWEST_RUNS, MOST_RUNS, goes_on, runs_wanted, tasks
+from benchmarks.contest.task import answer
 from benchmarks.problems import CONTEST, data
 
 
@@ -40,7 +40,7 @@ def test_what_a_row_is_worth(change, error, log_sd_error, cover):
     assert found.error[-1] == pytest.approx(error)
     assert found.log_sd_error[-1] == pytest.approx(log_sd_error, nan_ok=True)
     assert found.cover[-1] == pytest.approx(cover, abs=1e-3, nan_ok=True)
-    assert found.reaches == (error <= 0.25)
+    assert found.reaches(0.25) == found.reaches(0.1) == (error <= 0.1)
 
 
 def test_a_run_that_was_given_up_is_lost_where_there_is_a_reference():
@@ -54,38 +54,89 @@ def test_references_that_are_used_are_admitted():
     assert all(answer["admitted"] == references.is_admitted(answer) for answer in answers)
 
 
+SIR_TASK = dict(problem="sin", ys=np.asarray(data(CONTEST["sin"], 0)[1])[:12], times=[4, 12], algorithm="sir")
+
+
 def test_a_task_is_answered():
-    ys = np.asarray(data(CONTEST["sin"], 0)[1])[:12]
-    task = task_of("sin", ys, [4, 12], "sir", {"num_particles": 32}, seeds=[0, 1])
-    first, second = answers_of(task, ALGORITHMS, ())
-    assert [len(first[part]) for part in ("mean", "sd", "log_evidence")] == [2, 2, 2]
+    first, second = (answer(task_of(**SIR_TASK, size={"num_particles": 32}, seed=seed), ALGORITHMS) for seed in (0, 1))
+    assert [len(first[part]) for part in ("mean", "sd", "log_evidence", "cpu_seconds_of_times")] == [2, 2, 2, 2]
     assert first["mean"][0] != second["mean"][0] and first["error"] is None
-    assert 0 < first["cpu_seconds"] < second["cpu_seconds_first"] + first["cpu_seconds_first"]
+    assert first["cpu_seconds"] == pytest.approx(sum(first["cpu_seconds_of_times"]))
 
 
-def test_rungs_grow():
-    for ladder in RIVALS:
+def test_a_program_answers_as_often_as_it_is_asked_and_says_how_it_failed():
+    with Program(entry("ours")) as program:
+        asked = [task_of(**SIR_TASK, size={"num_particles": 32}, seed=seed) for seed in (0, 1, 0)]
+        first, second, again = (program.ask(task, 300) for task in asked)
+        assert first["mean"] == again["mean"] != second["mean"]
+        assert "jax" in program.versions
+        with pytest.raises(Failed, match="KeyError"):
+            program.ask(task_of("no such problem", [0.0], [1], "sir", {"num_particles": 32}), 300)
+
+
+def test_every_entry_declares_ladders_that_grow():
+    declared = entries()
+    assert next(iter(declared)) == "ours" and len(declared) >= 9
+    for ladder in (ladder for one in declared.values() for ladder in one.ladders):
         costs = [np.prod(list(rung.values())) for rung in ladder.rungs]
         assert costs == sorted(costs) and len(set(costs)) == len(costs)
+        assert ladder.problems is None or (set(ladder.problems) <= set(CONTEST) and ladder.reason)
+
+
+def verdict_of(error: float, cpu_seconds: float) -> rows.Verdict:
+    return rows.Verdict(
+        error=np.array([error]),
+        interval=(error, error),
+        log_sd_error=np.zeros(1),
+        cover=np.zeros(1),
+        cpu_seconds=cpu_seconds,
+        cpu_seconds_first=cpu_seconds,
+        spread=(cpu_seconds, cpu_seconds),
+        peak_mb=0.0,
+        num_runs=5,
+    )
 
 
 @pytest.mark.parametrize(
     ("error", "cpu_seconds", "worth"),
-    [(0.5, 1.0, True), (0.5, 3.4, False), (7.9, 1.0, True), (8.0, 1.0, False), (np.nan, 0.1, False)],
-    ids=["near", "the next rung is too dear", "just in reach", "out of reach", "no reference"],
+    [
+        (0.5, 1.0, True),
+        (0.2, 1.0, True),
+        (0.1, 1.0, False),
+        (0.5, 3.4, False),
+        (7.9, 1.0, True),
+        (8.0, 1.0, False),
+        (np.nan, 0.1, False),
+    ],
+    ids=["near", "one bar", "both bars", "the next rung is too dear", "just in reach", "out of reach", "no reference"],
 )
-def test_a_ladder_is_climbed_while_the_limit_is_in_reach(error, cpu_seconds, worth):
+def test_a_ladder_is_climbed_while_the_budget_is_in_reach(error, cpu_seconds, worth):
     """Of 10 CPU seconds; an error that falls with the cost to the power of 1.5 falls by 10^1.5 = 31.6."""
-    found = rows.Verdict(
-        error=np.array([error]),
-        log_sd_error=np.zeros(1),
-        cover=np.zeros(1),
-        cpu_seconds=cpu_seconds,
-        spread=(cpu_seconds, cpu_seconds),
-        peak_mb=0.0,
-        num_runs=3,
-    )
-    assert can_reach(found, limit=10.0) is worth
+    assert goes_on(verdict_of(error, cpu_seconds), budget=10.0) is worth
+
+
+@pytest.mark.parametrize(
+    ("off", "wanted"), [(2.0, FEWEST_RUNS), (0.3, MOST_RUNS), (0.06, MOST_RUNS), (0.01, FEWEST_RUNS)]
+)
+def test_a_rung_near_a_bar_has_more_runs(off, wanted):
+    row = row_of(lambda mean, sd: ({k: mean[k] + off * sd[k] for k in mean}, sd))
+    assert runs_wanted(CONTEST["regime_switching"], row) == FEWEST_RUNS
+    assert runs_wanted(CONTEST["regime_switching"], row | {"runs": FEWEST_RUNS * row["runs"]}) == wanted
+
+
+def test_runs_take_turns_on_the_data_sets_with_seeds_of_their_own():
+    ladder = entry("ours").ladders[0]
+    found = [(data_set, task["seed"]) for data_set, task in tasks(CONTEST["sin"], ladder, {})]
+    assert len(found) == len({seed for _, seed in found}) == MOST_RUNS
+    assert [data_set for data_set, _ in found[:4]] == [0, 1, 2, 0]
+
+
+def test_the_interval_of_an_error_holds_the_error_and_shrinks_with_runs():
+    squares = np.array([0.01, 0.04, 0.09, 0.02, 0.05])
+    low, high = rows.bootstrap(squares)
+    assert low < np.sqrt(np.mean(squares)) < high
+    many_low, many_high = rows.bootstrap(np.tile(squares, 4))
+    assert many_high - many_low < 0.7 * (high - low)
 
 
 def test_seeds_that_scatter_around_the_evidence_are_not_suspicious():

@@ -1,4 +1,46 @@
-"""Our own algorithms, asked as the rivals are: `python -m benchmarks.contest.ours_program < task.json`.
+# /// script
+# dependencies = ["paramfilter"]
+#
+# [tool.contest.node]
+# num_particles = [32, 64, 128, 256, 512, 1024, 2048, 4096]
+# problems = ["sin", "star", "ar1", "stochastic_volatility", "pound_dollar", "nutria", "tracking", "regime_switching",
+#     "epidemic", "rainfall_runoff", "multispecies", "seat_belts", "inflation", "fitzhugh_nagumo", "common_factor"]
+# reason = "no filter of the state without random numbers"
+#
+# [tool.contest.auto]
+#
+# [tool.contest.extended_parameter]
+# num_particles = [100, 400, 1000, 4000, 10000, 40000, 100000]
+#
+# [tool.contest.paper]
+# num_particles = [100, 300, 1000, 3000, 10000, 30000, 100000]
+# problems = ["sin", "cauchy_ar1", "star"]
+# reason = "the paper's series are written out for these three"
+#
+# [tool.contest.liu_west]
+# num_particles = [100, 300, 1000, 3000, 10000, 30000, 100000]
+#
+# [tool.contest.sir]
+# num_particles = [100, 300, 1000, 3000, 10000, 30000, 100000]
+#
+# [tool.contest.storvik]
+# num_particles = [100, 300, 1000, 3000, 10000, 30000, 100000]
+# problems = ["ar1", "multispecies"]
+# reason = "no sufficient statistics"
+#
+# [tool.contest.nested]
+# num_particles = [30, 100, 200, 300, 600]
+#
+# [tool.contest.smc2]
+# num_theta = [30, 100, 100, 100, 300, 300]
+# num_x = [30, 30, 100, 300, 300, 1000]
+#
+# [tool.contest.pmmh]
+# num_iterations = [100, 300, 300, 1000, 1000, 3000]
+# num_x = [300, 300, 1000, 1000, 3000, 3000]
+# refits = true
+# ///
+"""Our own algorithms, asked as the rivals are: `python -m benchmarks.contest enter ours`.
 
 Filters take the stream through one compiled loop that keeps nothing but the state, as the rivals' do with their history
 turned off. What `auto_filter` takes for a problem is one of them. Where the choice of belief prints that float32 is too
@@ -17,18 +59,18 @@ import numpy as np
 from papers.epf2013.series import PAPER_LOOP, printed_cauchy, printed_sin, printed_star
 
 import paramfilter as pf
-from benchmarks.contest.rivals.task import Algorithm, Posterior, Task, each_table, serve
+from benchmarks.contest.task import Algorithm, Posterior, Task, each_table, serve
 from benchmarks.problems import CONTEST
 from paramfilter.inspect.cross import FEW_PARAMETERS
 
 PAPER_BELIEFS = {"sin": printed_sin(), "cauchy_ar1": printed_cauchy(), "star": printed_star()}
 
 FILTERS: dict[str, Callable[..., Any]] = {
+    "auto": lambda name, model, num: pf.auto_filter(model),
     "extended_parameter": lambda name, model, num: pf.extended_parameter_filter(model, num),
     "paper": lambda name, model, num: pf.ParticleFilter(model, num, PAPER_BELIEFS[name], **PAPER_LOOP),
     "liu_west": lambda name, model, num: pf.liu_west_filter(model, num, num_islands=1),
     "sir": lambda name, model, num: pf.sir_filter(model, num, num_islands=1),
-    "assumed": lambda name, model, num: pf.assumed_parameter_filter(model, num),
     "storvik": lambda name, model, num: pf.storvik_filter(model, num),
     "nested": lambda name, model, num: pf.nested_particle_filter(model, num),
     "node": lambda name, model, num: pf.node_filter(model, num),
@@ -39,7 +81,7 @@ def by_filter(kind: str, task: Task) -> Iterator[Posterior]:
     """Yield what a filter believes at each time."""
     is_coarse = CONTEST[task.problem].model().parameters.dimension > FEW_PARAMETERS
     with jax.enable_x64(kind == "paper" or (is_coarse and kind == "extended_parameter")):
-        filter, run = filter_once(kind, task.problem, task.size["num_particles"])
+        filter, run = filter_once(kind, task.problem, task.size.get("num_particles", 0))
         stream = (jnp.asarray(task.ys, float), each_table(lambda table: jnp.asarray(table, float), task.inputs))
         state, begin = filter.init(jax.random.key(task.seed)), 0
         for end in task.times:
@@ -53,7 +95,7 @@ def filter_once(kind: str, problem: str, num_particles: int):
     """Return the filter and a compiled loop over a stretch of a stream."""
     filter = FILTERS[kind](problem, CONTEST[problem].model(), num_particles)
 
-    if kind == "node":  # its nodes are renewed between calls of its compiled loop
+    if isinstance(filter, pf.nodes.NodeFilter):  # its nodes are renewed between calls of its compiled loop
         return filter, partial(stretch, filter)
 
     def turn(stream, index, state):
@@ -109,7 +151,7 @@ def pmmh(task: Task) -> Iterator[Posterior]:
 ALGORITHMS = {
     **{kind: Algorithm(partial(by_filter, kind)) for kind in FILTERS},
     "smc2": Algorithm(smc2),
-    "pmmh": Algorithm(pmmh, anew=True),
+    "pmmh": Algorithm(pmmh, refits=True),
 }
 
 

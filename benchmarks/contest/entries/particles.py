@@ -1,9 +1,23 @@
-"""SMC2 and PMMH by `particles` 0.4: `python -m benchmarks.contest.rivals.particles_program < task.json`.
+# /// script
+# dependencies = ["particles==0.4", "numpy<2"]
+#
+# [tool.contest.smc2]
+# num_theta = [200, 400, 1000, 2000]
+# num_x = [100, 200, 300, 1000]
+#
+# [tool.contest.pmmh]
+# num_iterations = [100, 300, 1000, 3000, 10000]
+# num_x = [100, 100, 300, 300, 300]
+# refits = true
+# ///
+"""SMC2 and PMMH by `particles` 0.4: `python -m benchmarks.contest enter particles`.
 
-Everything is the library's default, or what its tutorial on Bayesian estimation does: bootstrap filters inside, SMC2
-waste-free with chains of 10 that doubles its inner filters when less than a tenth of the moves is accepted, PMMH with
-an adaptive random walk on the natural scale, its first tenth discarded. The tutorial says that the identity can be a
-terrible first guess of the random walk's covariance, so PMMH starts from the prior's.
+Everything is the library's default, or what its tutorial on Bayesian estimation does. Inside are guided filters where
+the model is Gaussian enough (sin, star, ar1, nutria, tracking, multispecies, common_factor and the voltage of
+fitzhugh_nagumo) and bootstrap filters else. SMC2 is waste-free with chains of 10 that doubles its inner filters when
+less than a tenth of the moves is accepted, PMMH with an adaptive random walk on the natural scale, its first tenth
+discarded. The tutorial says that the identity can be a terrible first guess of the random walk's covariance, so PMMH
+starts from the prior's.
 """
 
 from __future__ import annotations
@@ -15,8 +29,8 @@ import particles
 from numpy import random  # noqa: TID251  `particles` draws from numpy's global state
 from particles import mcmc, smc_samplers
 
-from benchmarks.contest.rivals.particles_models import model_for, named
-from benchmarks.contest.rivals.task import Algorithm, Posterior, Task, moments, serve
+from benchmarks.contest.models.in_particles import filter_for, model_for, named
+from benchmarks.contest.task import Algorithm, Posterior, Task, moments, serve
 
 NUM_PRIOR_DRAWS = 10_000
 CHAIN_LENGTH = 10
@@ -31,6 +45,7 @@ def smc2(task: Task):
         ssm_cls=ssm,
         prior=prior,
         data=task.ys,
+        fk_cls=filter_for(ssm),
         init_Nx=task.size["num_x"],
         ar_to_increase_Nx=0.1,
         len_chain=CHAIN_LENGTH,
@@ -57,6 +72,7 @@ def one_chain(task: Task) -> Posterior:
         ssm_cls=ssm,
         prior=prior,
         data=task.ys,
+        fk_cls=filter_for(ssm),
         Nx=task.size["num_x"],
         niter=task.size["num_iterations"],
         rw_cov=np.atleast_2d(np.cov(draws.T)),
@@ -88,6 +104,6 @@ def densities(task: Task):
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # weights that underflow are said in numpy's warnings, a thousand times
     serve(
-        {"smc2": Algorithm(smc2), "pmmh": Algorithm(pmmh, anew=True), "densities": Algorithm(densities)},
+        {"smc2": Algorithm(smc2), "pmmh": Algorithm(pmmh, refits=True), "densities": Algorithm(densities)},
         giving_up=(FloatingPointError, np.linalg.LinAlgError),
     )

@@ -1,4 +1,17 @@
-"""PMCMC and IF2 by `pypomp` 1.2: `python -m benchmarks.contest.rivals.pypomp_program < task.json`.
+# /// script
+# dependencies = ["pypomp==1.2.0", "paramfilter"]
+#
+# [tool.contest.pmcmc]
+# num_iterations = [100, 300, 300, 1000, 1000, 3000]
+# num_x = [300, 300, 1000, 1000, 3000, 3000]
+# refits = true
+#
+# [tool.contest.if2]
+# num_iterations = [30, 30, 100, 100, 100, 300]
+# num_x = [100, 300, 300, 1000, 3000, 3000]
+# refits = true
+# ///
+"""PMCMC and IF2 by `pypomp` 1.2: `python -m benchmarks.contest enter pypomp`.
 
 Both work on the unconstrained coordinates z, from one draw of the prior, anew for each time. PMCMC has the library's
 adaptive random walk with its defaults, from steps of one prior sd; the first tenth of the chain is discarded. IF2
@@ -14,8 +27,8 @@ import numpy as np
 import pandas as pd
 import pypomp
 
-from benchmarks.contest.rivals.jax_model import FlatModel, flat_model
-from benchmarks.contest.rivals.task import Algorithm, Posterior, Task, serve
+from benchmarks.contest.models.flat import FlatModel, flat_model
+from benchmarks.contest.task import Algorithm, Posterior, Task, serve
 
 SHARE_DISCARDED = 0.1
 IF2_STEP = 0.02
@@ -115,4 +128,4 @@ def pomp_of(model: FlatModel, ys: np.ndarray) -> pypomp.Pomp:
 
 
 if __name__ == "__main__":
-    serve({"pmcmc": Algorithm(pmcmc, anew=True), "if2": Algorithm(if2, anew=True)})
+    serve({"pmcmc": Algorithm(pmcmc, refits=True), "if2": Algorithm(if2, refits=True)})

@@ -1,4 +1,12 @@
-"""Storvik's filter by `smcs` 0.2: `python -m benchmarks.contest.rivals.smcs_program < task.json`.
+# /// script
+# dependencies = ["smcs==0.2.0", "paramfilter"]
+#
+# [tool.contest.storvik]
+# num_particles = [100, 300, 1000, 3000, 10000, 30000, 100000]
+# problems = ["ar1"]
+# reason = "the user writes the statistics; written for ar1"
+# ///
+"""Storvik's filter by `smcs` 0.2: `python -m benchmarks.contest enter smcs`.
 
 The library asks the user for the statistics and for a draw of the parameters given them, so this is for `ar1` alone:
 x' = phi x + N(0, q), y = x + N(0, r) with a normal prior of phi and inverse gamma priors of q and r. Given the states r
@@ -20,8 +28,8 @@ import numpy as np
 import numpyro.distributions as dist
 from smcs.algorithms.storvik import StorvikState, storvik_step
 
-from benchmarks.contest.rivals.models import model_of
-from benchmarks.contest.rivals.task import Algorithm, Task, moments, serve
+from benchmarks.contest.models.flat import model_of
+from benchmarks.contest.task import Algorithm, Task, moments, serve
 from paramfilter.distributions import log_prob_where_observed
 
 

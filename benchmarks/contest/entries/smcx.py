@@ -1,4 +1,20 @@
-"""Liu-West and SMC2 by `smcx` 2.1: `python -m benchmarks.contest.rivals.smcx_program < task.json`.
+# /// script
+# # smcx allows no JAX but 0.10, and 0.10.2 is wrong on CPU. The project wants a later one: its sources are on the path.
+# dependencies = ["smcx==2.1.0", "jax==0.10.1", "jaxlib==0.10.1", "numpyro", "safetensors", "tqdm"]
+#
+# [tool.contest.liu_west]
+# num_particles = [100, 300, 1000, 3000, 10000, 30000, 100000]
+# refits = true
+#
+# [tool.contest.liu_west_blind]
+# num_particles = [100, 300, 1000, 3000, 10000, 30000, 100000]
+# refits = true
+#
+# [tool.contest.smc2]
+# num_theta = [30, 100, 100, 100, 300, 300]
+# num_x = [30, 30, 100, 300, 300, 1000]
+# ///
+"""Liu-West and SMC2 by `smcx` 2.1: `python -m benchmarks.contest enter smcx`.
 
 Liu-West selects at every observation and moves the parameters only then: what the library's own warning recommends, and
 the default from its version 3 on. The look-ahead is the user's: `liu_west` looks at the center of the next state, as
@@ -18,8 +34,8 @@ import numpy as np
 import smcx
 from smcx.exceptions import DegenerateWeightsError
 
-from benchmarks.contest.rivals.jax_model import FlatModel, flat_model, remember_compiled
-from benchmarks.contest.rivals.task import Algorithm, Task, serve
+from benchmarks.contest.models.flat import FlatModel, flat_model, remember_compiled
+from benchmarks.contest.task import Algorithm, Task, serve
 
 
 def liu_west(task: Task, looks_ahead: bool = True):
@@ -89,8 +105,8 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         remember_compiled(folder)
         algorithms = {
-            "liu_west": Algorithm(liu_west, anew=True),
-            "liu_west_blind": Algorithm(partial(liu_west, looks_ahead=False), anew=True),
+            "liu_west": Algorithm(liu_west, refits=True),
+            "liu_west_blind": Algorithm(partial(liu_west, looks_ahead=False), refits=True),
             "smc2": Algorithm(smc2),
         }
         serve(algorithms, (DegenerateWeightsError,))

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
-from benchmarks.contest.rivals.models import model_of
-from benchmarks.contest.rivals.task import Posterior, Task, each_table, moments
+from benchmarks.contest.task import Posterior, Task, each_table, moments
+from benchmarks.problems import CONTEST, PROBLEMS
 from paramfilter.distributions import components, is_distribution
 from paramfilter.model import StateSpaceModel
 
@@ -105,6 +105,11 @@ class FlatModel:
 def flat_model(task: Task) -> FlatModel:
     """Return the model of a task with its inputs."""
     return FlatModel(model_of(task.problem), each_table(lambda table: jnp.asarray(table, float), task.inputs))
+
+
+def model_of(problem: str) -> StateSpaceModel:
+    """Return the model of a problem, priors included."""
+    return (PROBLEMS | CONTEST)[problem].model()
 
 
 def center(law: Any) -> Any:

@@ -1,7 +1,8 @@
 """The contest's models for `particles`, in numpy: the laws of `paramfilter.models`, written again.
 
 `check.py` compares every density with paramfilter's. A class has the parameters as attributes; `initial` is the law of
-x_0, which is not observed, so that `particles`, whose first state is observed, is given the law of x_1.
+x_0, which is not observed, so that `particles`, whose first state is observed, is given the law of x_1. Where states
+and observations are Gaussian, `proposal` is the law of x_t given y_t, and `Guided` filters with it from t = 2 on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from particles import distributions as dists
 from particles import state_space_models as ssms
 from scipy.special import expit, logsumexp, softmax
 
-from benchmarks.contest.rivals.particles_priors import PRIORS
+from benchmarks.contest.models.priors_in_particles import PRIORS
 
 
 class Cauchy(dists.LocScaleDist):
@@ -63,6 +64,25 @@ class WhereObserved(dists.ProbDist):
         return np.zeros(self.num_particles) if np.isnan(y) else self.law.logpdf(y)
 
 
+class Guided(ssms.GuidedPF):
+    """A guided filter whose first states are drawn without a look at y_1: the law of x_1 has no density here."""
+
+    def M0(self, N):
+        return self.ssm.PX0().rvs(size=N)
+
+    def logG(self, t, xp, x):
+        return self.ssm.PY(0, xp, x).logpdf(self.data[0]) if t == 0 else super().logG(t, xp, x)
+
+
+def seen(law: dists.Normal, *looks: tuple[float, Any, Any, Any]) -> dists.Normal:
+    """Return a normal x given some y = shift + loading x + N(0, sd^2), each as (y, loading, shift, sd)."""
+    precision, total = law.scale**-2.0, law.loc * law.scale**-2.0
+    for y, loading, shift, sd in looks:
+        precision = precision + loading**2 / sd**2
+        total = total + loading * (y - shift) / sd**2
+    return dists.Normal(total / precision, precision**-0.5)
+
+
 class Model(ssms.StateSpaceModel):
     """A state-space model with x_0 before the first observation, inputs and gaps.
 
@@ -100,7 +120,14 @@ class ObservedWithNoise(Model):
         return [dists.Normal(x, self.observation_sd)]
 
 
-class Sin(ObservedWithNoise):
+class NormalObservedWithNoise(ObservedWithNoise):
+    """The same where the state's noise is Gaussian too."""
+
+    def proposal(self, t, xp, data):
+        return seen(self.PX(t, xp), (data[t], 1.0, 0.0, self.observation_sd))
+
+
+class Sin(NormalObservedWithNoise):
     def PX(self, t, xp):
         return dists.Normal(np.sin(self.theta * xp), 1.0)
 
@@ -119,14 +146,17 @@ class Ar1(Model):
     def observations(self, t, x):
         return [dists.Normal(x, np.sqrt(self.r))]
 
+    def proposal(self, t, xp, data):
+        return seen(self.PX(t, xp), (data[t], 1.0, 0.0, np.sqrt(self.r)))
 
-class Star(ObservedWithNoise):
+
+class Star(NormalObservedWithNoise):
     def PX(self, t, xp):
         switch = expit(self.gamma * (xp - self.c))
         return dists.Normal(0.9 * xp * (1 - switch) + 0.1 * xp * switch, 1.0)
 
 
-class SmoothTransition(ObservedWithNoise):
+class SmoothTransition(NormalObservedWithNoise):
     def PX(self, t, xp):
         switch = expit(self.gamma * (xp - self.c))
         return dists.Normal(xp * (self.low * (1 - switch) + self.high * switch), self.sigma)
@@ -143,7 +173,7 @@ class StochasticVolatility(Model):
         return [dists.Normal(0.0, np.exp(x / 2))]
 
 
-class Nutria(ObservedWithNoise):
+class Nutria(NormalObservedWithNoise):
     observation_sd = 0.05
 
     def initial(self):
@@ -167,6 +197,10 @@ class Multispecies(Model):
     def observations(self, t, x):
         return [dists.Normal(x[:, one], np.sqrt(self.r[one])) for one in range(2)]
 
+    def proposal(self, t, xp, data):
+        looks = [(data[t][one], 1.0, 0.0, np.sqrt(self.r[one])) for one in range(2)]
+        return dists.IndepProd(*(seen(law, look) for law, look in zip(self.PX(t, xp).dists, looks, strict=True)))
+
 
 class Tracking(Model):
     num_states = 2
@@ -182,6 +216,13 @@ class Tracking(Model):
     def observations(self, t, x):
         first, second = np.sqrt(self.r)
         return [dists.Normal(x[:, 0], first), dists.Normal(x[:, 0] + self.bias, second)]
+
+    def proposal(self, t, xp, data):
+        mean, cov = xp @ self.drift.T, self.q * self.shake
+        noise = 1 / np.sum(1 / self.r)  # of both sensors together
+        y = noise * (data[t][0] / self.r[0] + (data[t][1] - self.bias) / self.r[1])
+        gain = cov[:, 0] / (cov[0, 0] + noise)
+        return dists.MvNormal(loc=mean + (y - mean[:, :1]) * gain, cov=cov - np.outer(gain, cov[0]))
 
 
 class RegimeSwitching(Model):
@@ -240,6 +281,68 @@ class RainfallRunoff(Model):
         return [dists.Normal(logsumexp(x + np.log([self.k_quick, self.k_slow]), axis=1), 0.1)]
 
 
+class SeatBelts(Model):
+    def initial(self):
+        return dists.Normal(2.0, 1.0)
+
+    def PX(self, t, xp):
+        return dists.Normal(xp, self.sigma)
+
+    def observations(self, t, x):
+        law, cosine, sine = self.inputs[t]
+        return [dists.Poisson(np.exp(x + self.belt * law + self.cosine * cosine + self.sine * sine))]
+
+
+class Inflation(Model):
+    num_states = 2
+
+    def initial(self):
+        spread = self.sigma_h / np.sqrt(1 - self.phi**2)
+        return dists.IndepProd(dists.Normal(2.0, 3.0), dists.Normal(self.mu, spread))
+
+    def PX(self, t, xp):
+        h = dists.Normal(self.mu + self.phi * (xp[:, 1] - self.mu), self.sigma_h)
+        return dists.IndepProd(dists.Normal(xp[:, 0], self.sigma_level), h)
+
+    def observations(self, t, x):
+        return [dists.Normal(x[:, 0], np.exp(x[:, 1] / 2))]
+
+
+class FitzhughNagumo(Model):
+    num_states = 2
+    time_step = 0.3
+    observation_sd = 0.3
+
+    def initial(self):
+        return dists.IndepProd(dists.Normal(-1.0, 0.3), dists.Normal(-0.5, 0.3))
+
+    def PX(self, t, xp):
+        v, w = xp.T
+        voltage = v + self.time_step * (v - v**3 / 3 - w + self.current)
+        recovery = w + self.time_step * self.rate * (v + self.shift - 0.8 * w)
+        return dists.IndepProd(dists.Normal(voltage, self.sigma), dists.Normal(recovery, 0.02))
+
+    def observations(self, t, x):
+        return [dists.Normal(x[:, 0], self.observation_sd)]
+
+    def proposal(self, t, xp, data):
+        voltage, recovery = self.PX(t, xp).dists
+        return dists.IndepProd(seen(voltage, (data[t], 1.0, 0.0, self.observation_sd)), recovery)
+
+
+class CommonFactor(Model):
+    def PX(self, t, xp):
+        return dists.Normal(self.phi * xp, np.sqrt(self.q))
+
+    def observations(self, t, x):
+        first, second = np.sqrt(self.r)
+        return [dists.Normal(x, first), dists.Normal(self.shift + self.loading * x, second)]
+
+    def proposal(self, t, xp, data):
+        first, second = np.sqrt(self.r)
+        return seen(self.PX(t, xp), (data[t][0], 1.0, 0.0, first), (data[t][1], self.loading, self.shift, second))
+
+
 MODELS: dict[str, type[Model]] = {
     "sin": Sin,
     "cauchy_ar1": CauchyAr1,
@@ -254,6 +357,10 @@ MODELS: dict[str, type[Model]] = {
     "epidemic": Epidemic,
     "rainfall_runoff": RainfallRunoff,
     "multispecies": Multispecies,
+    "seat_belts": SeatBelts,
+    "inflation": Inflation,
+    "fitzhugh_nagumo": FitzhughNagumo,
+    "common_factor": CommonFactor,
 }
 """The class of each problem's model."""
 
@@ -266,6 +373,11 @@ def model_for(problem: str, ys: np.ndarray, inputs: Any) -> tuple[type[Model], d
     base = MODELS[problem]
     settled = type(base.__name__, (base,), {"inputs": inputs, "gaps": bool(np.isnan(ys).any())})
     return settled, dists.StructDist(PRIORS[problem])
+
+
+def filter_for(model: type[Model]) -> type[ssms.Bootstrap]:
+    """Return the filter to run inside: guided where the model says how."""
+    return ssms.Bootstrap if model.proposal is ssms.StateSpaceModel.proposal else Guided
 
 
 def named(theta: np.ndarray) -> dict[str, np.ndarray]:

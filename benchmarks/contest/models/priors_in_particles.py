@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from particles.distributions import IID, Beta, IndepProd, InvGamma, LinearD, LogNormal, Normal
+from particles.distributions import IID, Beta, IndepProd, InvGamma, LinearD, LogNormal, Normal, Uniform
 
 STOCHASTIC_VOLATILITY = {
     "mu": Normal(0.0, 2.0),
@@ -52,5 +52,30 @@ PRIORS = {
         "B": IndepProd(Normal(0.5, 0.3), Normal(0.0, 0.3), Normal(0.0, 0.3), Normal(0.5, 0.3)),  # row by row
         "q": IID(InvGamma(3.0, 0.4), 2),
         "r": IID(InvGamma(3.0, 0.2), 2),
+    },
+    "seat_belts": {
+        "sigma": LogNormal(math.log(0.1), 0.7),
+        "belt": Normal(0.0, 0.5),
+        "cosine": Normal(0.0, 0.5),
+        "sine": Normal(0.0, 0.5),
+    },
+    "inflation": {
+        "sigma_level": LogNormal(math.log(0.5), 0.7),
+        "mu": Normal(1.0, 1.5),
+        "phi": Uniform(0.0, 1.0),
+        "sigma_h": LogNormal(math.log(0.4), 0.5),
+    },
+    "fitzhugh_nagumo": {
+        "current": Normal(0.5, 0.3),
+        "rate": LogNormal(math.log(0.1), 0.5),
+        "shift": Normal(0.7, 0.3),
+        "sigma": LogNormal(math.log(0.1), 0.5),
+    },
+    "common_factor": {
+        "phi": Normal(0.5, 0.4),
+        "q": InvGamma(3.0, 2.0),
+        "loading": Normal(0.0, 1.0),
+        "shift": Normal(0.0, 1.0),
+        "r": IID(InvGamma(3.0, 2.0), 2),
     },
 }

@@ -3,16 +3,16 @@
 Where points stay and weights change (`SortedPoints`), points are sorted once. A level is then looked for among the sums
 of blocks of weights, and in one block.
 
-Where points change as well (`weighted_quantiles`), nothing is sorted. The levels are fixed. A distribution with 5 % of its mass beyond a point has this point within sqrt(0.95 / 0.05) = 4.4
-sds of its mean (Cantelli's inequality). So 64 bins between these two ends, 0.14 sds wide, hold every quantile of
-`LEVELS`. The mass below each edge is a product of weights and comparisons, and inside a bin the mass is taken as even.
-Quantiles of many normal draws are right to 0.002 sds. A sort of 512 points takes about ten times as long.
+Where points change as well (`weighted_quantiles`), nothing is sorted. The levels are fixed. A distribution with 5 % of
+its mass beyond a point has this point within sqrt(0.95 / 0.05) = 4.4 sds of its mean (Cantelli's inequality). So 64
+bins between these two ends, 0.14 sds wide, hold every quantile of `LEVELS`. The mass below each edge is a product of
+weights and comparisons, and inside a bin the mass is taken as even. Quantiles of many normal draws are right to 0.002
+sds. A sort of 512 points takes about ten times as long.
 """
 
 from __future__ import annotations
 
 import math
-
 from dataclasses import dataclass
 
 import jax.numpy as jnp

@@ -1,0 +1,113 @@
+"""What an entry of the contest declares about itself, in the comment at the top of its file.
+
+The comment is inline script metadata (PEP 723), read without importing the file:
+
+    # /// script
+    # dependencies = ["particles==0.4", "numpy<2"]
+    #
+    # [tool.contest.smc2]
+    # num_theta = [100, 200, 400]
+    # num_x = [100, 100, 200]
+    # ///
+
+A table for each algorithm: its ladder, as lists of the same length, from cheap to dear; `refits = true` if it begins
+anew for each time; `problems` that it is for, with the `reason` why not for all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.environments import ENVIRONMENTS
+
+FOLDER = Path(__file__).parent / "entries"
+OURS = "ours"
+PROJECT = "paramfilter"
+BLOCK = re.compile(r"^# /// script\n(?P<content>(?:^#.*\n)+?)^# ///$", re.MULTILINE)
+NOT_SIZES = ("refits", "problems", "reason")
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The rungs of one algorithm, from cheap to dear.
+
+    Args:
+        library: The entry's name.
+        algorithm: What its program calls it.
+        rungs: Sizes.
+        refits: Whether it begins anew for each time.
+        problems: The problems it is for; None is all.
+        reason: Why it is not for the others.
+    """
+
+    library: str
+    algorithm: str
+    rungs: tuple[dict[str, int], ...]
+    refits: bool = False
+    problems: tuple[str, ...] | None = None
+    reason: str = ""
+
+    def takes(self, problem: str) -> bool:
+        """Tell whether the algorithm is for a problem."""
+        return self.problems is None or problem in self.problems
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A library that takes part."""
+
+    name: str
+    packages: tuple[str, ...]
+    ladders: tuple[Ladder, ...]
+
+    @property
+    def module(self) -> str:
+        """The program's name."""
+        return f"benchmarks.contest.entries.{self.name}"
+
+    def python(self) -> str:
+        """Return the interpreter of its environment, which is made if it is not there or was declared otherwise."""
+        if self.name == OURS:
+            return sys.executable
+        digest = hashlib.sha256("\n".join(self.packages).encode()).hexdigest()[:8]
+        folder = ENVIRONMENTS / f"{self.name}-{digest}"
+        if not folder.exists():
+            project = ("-e", str(Path(__file__).parents[2]))
+            install = [part for name in self.packages for part in (project if name == PROJECT else (name,))]
+            subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, folder], check=True)
+            subprocess.run(
+                ["uv", "pip", "install", "--quiet", "--python", folder / "bin" / "python", *install], check=True
+            )
+        return str(folder / "bin" / "python")
+
+
+def entry(name: str) -> Entry:
+    """Read what a file of `entries` declares."""
+    found = BLOCK.search((FOLDER / f"{name}.py").read_text())
+    if found is None:
+        raise ValueError(f"entries/{name}.py has no '# /// script' comment; see benchmarks/contest/entry.py.")
+    lines = found["content"].splitlines()
+    declared = tomllib.loads("\n".join(line.removeprefix("#").removeprefix(" ") for line in lines))
+    tables: dict[str, Any] = declared.get("tool", {}).get("contest", {})
+    ladders = tuple(_ladder(name, algorithm, table) for algorithm, table in tables.items())
+    return Entry(name, tuple(declared.get("dependencies", ())), ladders)
+
+
+def _ladder(library: str, algorithm: str, table: dict[str, Any]) -> Ladder:
+    sizes = {key: values for key, values in table.items() if key not in NOT_SIZES}
+    rungs = tuple(dict(zip(sizes, values, strict=True)) for values in zip(*sizes.values(), strict=True))
+    problems = tuple(table["problems"]) if "problems" in table else None
+    return Ladder(library, algorithm, rungs or ({},), table.get("refits", False), problems, table.get("reason", ""))
+
+
+def entries() -> dict[str, Entry]:
+    """Return all entries, ours first."""
+    names = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
+    return {name: entry(name) for name in sorted(names, key=lambda name: name != OURS)}

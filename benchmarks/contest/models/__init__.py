@@ -1,0 +1,1 @@
+"""The contest's problems in the forms that other libraries want."""
