@@ -47,7 +47,7 @@ from paramfilter.tracing import evaluate
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
 MOST_TRIALS = 25
-"""Points at which scoring may look; 19 were the most that a case needed, but for Student-t's which reached the limit."""
+"""Points at which scoring may look; the most that a case needed was 19, and a Student-t reached the limit."""
 LITTLE_GAIN = 0.05
 """Scoring ends if a step promises to gain fewer nats: the passes below do the rest."""
 LEAST_SHARE = 0.25
