@@ -130,17 +130,26 @@ def test_finite_state_sums_over_all_paths(float64):
 
 def on_a_grid(move_mean, sd, log_look, ys, reach=12.0, size=4001):
     """Return the log likelihood of a scalar model by a sum over a fine grid of states, x_0 ~ N(0, 1)."""
-    grid = np.linspace(-reach, reach, size)
+    return filtered_on_a_grid(move_mean, sd, log_look, ys, (0.0, 1.0), (-reach, reach), size)[0]
+
+
+def filtered_on_a_grid(move_mean, sd, log_look, ys, initial, ends, size=4001):
+    """Return the log likelihood of a scalar model, and mean and sd of the last state; `initial` is mean and sd."""
+    grid = np.linspace(*ends, size)
     step = grid[1] - grid[0]
-    density = np.exp(-0.5 * grid**2) / np.sqrt(2 * np.pi)
-    kernel = np.exp(-0.5 * ((grid[:, None] - move_mean(grid)[None]) / sd) ** 2) / (sd * np.sqrt(2 * np.pi)) * step
+    density = stats.norm.pdf(grid, *initial)
+    kernel = stats.norm.pdf(grid[:, None], move_mean(grid)[None], sd) * step
     total = 0.0
     for y in ys:
-        density = (kernel @ density) * (1.0 if np.isnan(y) else np.exp(log_look(grid, y)))
+        density = kernel @ density
+        log_density = np.log(np.maximum(density, np.finfo(float).tiny)) + (0.0 if np.isnan(y) else log_look(grid, y))
+        largest = np.max(log_density)
+        density = np.exp(log_density - largest)
         mass = np.sum(density) * step
-        total += np.log(mass)
+        total += largest + np.log(mass)
         density /= mass
-    return total
+    mean = np.sum(density * grid) * step
+    return total, mean, np.sqrt(np.sum(density * (grid - mean) ** 2) * step)
 
 
 LOG_2_PI = np.log(2 * np.pi)
@@ -172,6 +181,87 @@ def test_skewed_laws_are_followed(name, kind, tolerance):
     found, _ = log_likelihoods(kind.bind(model), {"phi": jnp.asarray(phis, jnp.float32)}, ys)
     exact = [on_a_grid(lambda grid, phi=phi: phi * grid, 0.4, log_look, ys) for phi in phis]
     np.testing.assert_allclose(found, exact, atol=tolerance)
+
+
+def scalar_model(observation, mean, sd):
+    return pf.StateSpaceModel(
+        prior={"sigma": dist.LogNormal(-1.0, 1.0)},
+        initial=lambda theta, inputs: dist.Normal(mean, sd),
+        transition=lambda theta, x, inputs: dist.Normal(x, theta["sigma"]),
+        observation=lambda theta, x, inputs: observation(x),
+    )
+
+
+FAR = {
+    "a large count first": (
+        lambda x: dist.Poisson(jnp.exp(x)),
+        lambda x, y: stats.poisson.logpmf(y, np.exp(x)),
+        (0.0, 3.0),
+        [500.0, 480.0, 530.0],
+        0.005,
+    ),
+    "no count first": (
+        lambda x: dist.Poisson(jnp.exp(x)),
+        lambda x, y: stats.poisson.logpmf(y, np.exp(x)),
+        (8.0, 3.0),
+        [0.0, 1.0, 5.0],
+        0.1,
+    ),
+    "a dispersed count first": (
+        lambda x: dist.NegativeBinomial2(jnp.exp(x), 10.0),
+        lambda x, y: stats.nbinom.logpmf(y, 10.0, 10.0 / (10.0 + np.exp(x))),
+        (0.0, 3.0),
+        [300.0, 280.0, np.nan, 350.0],
+        0.01,
+    ),
+    "a count after a gap": (
+        lambda x: dist.Poisson(jnp.exp(x)),
+        lambda x, y: stats.poisson.logpmf(y, np.exp(x)),
+        (3.0, 0.5),
+        [20.0, 25.0, *[np.nan] * 40, 2000.0, 2100.0],
+        0.01,
+    ),
+    "a large return": (
+        lambda x: dist.Normal(0.0, jnp.exp(x / 2)),
+        lambda x, y: stats.norm.logpdf(y, 0.0, np.exp(x / 2)),
+        (0.0, 3.0),
+        [50.0, 30.0],
+        0.02,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+@pytest.mark.parametrize("kind", [AssumedDensity, MovingGrid])
+def test_an_observation_far_more_precise_than_the_prediction_is_taken_in(name, kind):
+    observation, log_look, (mean, sd), ys, tolerance = FAR[name]
+    sigmas = np.array([0.2, 0.4, 0.8])
+    inner = kind.bind(scalar_model(observation, mean, sd))
+    found, x = log_likelihoods(inner, {"sigma": jnp.asarray(sigmas, jnp.float32)}, ys)
+    exact, means, sds = np.transpose(
+        [filtered_on_a_grid(lambda grid: grid, sigma, log_look, ys, (mean, sd), (-20.0, 26.0)) for sigma in sigmas]
+    )
+    np.testing.assert_allclose(found, exact, atol=tolerance)
+    np.testing.assert_allclose((inner.moments(x)[0] - means) / sds, 0.0, atol=0.1)
+    np.testing.assert_allclose(np.sqrt(inner.moments(x)[1]) / sds, 1.0, atol=0.1)
+
+
+def test_a_precise_observation_of_two_numbers_is_taken_in():
+    """The log rate is a sum, so the exact answer needs a grid of the sum only."""
+    model = pf.StateSpaceModel(
+        prior={"sigma": dist.LogNormal(-1.0, 1.0)},
+        initial=lambda theta, inputs: dist.Normal(jnp.zeros(2), jnp.array([3.0, 1.0])).to_event(1),
+        transition=lambda theta, x, inputs: dist.Normal(x, theta["sigma"]).to_event(1),
+        observation=lambda theta, x, inputs: dist.Poisson(jnp.exp(x[0] + x[1])),
+    )
+    ys, sigmas = [500.0, 450.0, 520.0], np.array([0.2, 0.4])
+    found, _ = log_likelihoods(AssumedDensity.bind(model), {"sigma": jnp.asarray(sigmas, jnp.float32)}, ys)
+    log_look = lambda x, y: stats.poisson.logpmf(y, np.exp(x))
+    exact = [
+        filtered_on_a_grid(lambda grid: grid, np.sqrt(2) * sigma, log_look, ys, (0.0, np.sqrt(10.0)), (-20.0, 20.0))[0]
+        for sigma in sigmas
+    ]
+    np.testing.assert_allclose(found, exact, atol=0.02)
 
 
 def test_guided_moves_are_exact_where_the_observation_is_precise():

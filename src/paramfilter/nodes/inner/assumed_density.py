@@ -6,7 +6,9 @@
                            points around where this product is large
 
 That place is found first: from the predicted mean by scoring steps (Fisher's information in place of the curvature, so
-that each step is uphill), then by the moments at that place.
+that each step is uphill), then by the moments at that place. A step that gains too little of what the slope promises
+is halved, and nodes take as many steps as they need: one or two as a rule, about ten where the observation is much more
+precise than the prediction, as after a wide `initial` or a long gap.
 
 If moves are Gaussian and the observation is linear and Gaussian (`Guided`), each x_k has an exact update, and only
 their mixture is matched: the prediction need not be Gaussian, which matters where the observation is precise.
@@ -38,16 +40,21 @@ from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nod
 from paramfilter.nodes.inner.bending import LEAST, MOST_DIMENSIONS, Shape, bend, log_bent_normal, shape_of, straight
 from paramfilter.nodes.inner.forecast import Forecast, forecast_of
 from paramfilter.nodes.inner.linear import absorb, forecast, linear_model, look_of
-from paramfilter.nodes.inner.matrices import apply, cholesky, product, product_transposed, solve_lower, solve_upper
+from paramfilter.nodes.inner.matrices import apply, cholesky, dot, product, product_transposed, solve_lower, solve_upper
 from paramfilter.nodes.inner.quadrature import fine_rule, normal_rule
 from paramfilter.polynomials.monomials import MonomialBasis
 from paramfilter.tracing import evaluate
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
-NUM_SCORING_STEPS = 2
+MOST_TRIALS = 25
+"""Points at which scoring may look; the most that a case needed was 19, and a Student-t reached the limit."""
+LITTLE_GAIN = 0.05
+"""Scoring ends if a step promises to gain fewer nats: the passes below do the rest."""
+LEAST_SHARE = 0.25
+"""Of the promised gain, that a step must bring. The slope alone promises twice what a parabola has."""
 NUM_PASSES = 2
 """Of the quadrature: the moments of one place the points of the next."""
-LONGEST_STEP = 3.0
+LONGEST_STEP = 10.0
 """Of scoring, in predicted deviations."""
 NARROWEST = 1e-6
 """Share of the variance that is added, so that points never fall together."""
@@ -199,23 +206,43 @@ class AssumedDensity(InnerFilter):
 
     def _place(self, theta: Theta, mean: Any, scale: Any, y: Observation, inputs: Inputs) -> Any:
         """Return center and width of a Gaussian like N(mean, scale scale') p(y | x)."""
-        e = jnp.zeros_like(mean)  # coordinates in which the prediction is N(0, I): x = mean + scale e
         score = jax.vmap(self._score, in_axes=(-1, -1, -1, -1, None, None), out_axes=-1)
-        lower = scale
-        for _ in range(NUM_SCORING_STEPS):
-            gradient, information = score(theta, e, mean, scale, y, inputs)
-            lower = cholesky(information + jnp.eye(len(e))[:, :, None])
-            uphill = solve_upper(lower, solve_lower(lower, gradient - e))
-            length = jnp.sqrt(jnp.sum(uphill**2, axis=0))
-            e = e + uphill * jnp.minimum(1.0, LONGEST_STEP / jnp.maximum(length, LONGEST_STEP))
+        identity = jnp.broadcast_to(jnp.eye(len(mean), dtype=mean.dtype)[:, :, None], scale.shape)
+
+        def look(carry):
+            trials, e, uphill, height, gain, lower = carry
+            trial = e + uphill
+            log_likelihood, gradient, information = score(theta, trial, mean, scale, y, inputs)
+            found = log_likelihood - 0.5 * dot(trial, trial)
+            factor = cholesky(information + identity)
+            across = solve_lower(factor, gradient - trial)
+            step = solve_upper(factor, across)
+            share = LONGEST_STEP / jnp.maximum(jnp.sqrt(dot(step, step)), LONGEST_STEP)
+            # A node that has arrived stays, whatever the others do: its result does not depend on them.
+            is_going = gain >= LITTLE_GAIN
+            is_better = is_going & (found >= height + LEAST_SHARE * gain)
+            rest = jnp.where(is_going, 0.5, 1.0)
+            new = (trial, share * step, found, share * dot(across, across), factor)
+            old = (e, rest * uphill, height, rest * gain, lower)
+            return trials + 1, *(jnp.where(is_better, *pair) for pair in zip(new, old, strict=True))
+
+        def goes_on(carry):
+            trials, _, _, _, gain, _ = carry
+            return (trials < MOST_TRIALS) & jnp.any(gain >= LITTLE_GAIN)
+
+        # e are coordinates in which the prediction is N(0, I): x = mean + scale e
+        zero, none = jnp.zeros_like(mean), jnp.zeros_like(mean[0])
+        start = (jnp.int32(0), zero, zero, none - jnp.inf, none + 1.0, identity)
+        _, e, uphill, _, gain, lower = jax.lax.while_loop(goes_on, look, start)
+        center = mean + apply(scale, e + jnp.where(gain < LITTLE_GAIN, uphill, 0.0))
         if len(e) == 1:
-            return mean + apply(scale, e), scale / lower
+            return center, scale / lower
         factor = solve_lower(lower[:, :, None], jnp.swapaxes(scale, 0, 1))  # of scale (lower lower')^-1 scale'
         across = jnp.swapaxes(factor, 0, 1)
-        return mean + apply(scale, e), cholesky(product_transposed(across, across))
+        return center, cholesky(product_transposed(across, across))
 
     def _score(self, theta: Theta, e: Any, mean: Any, scale: Any, y: Observation, inputs: Inputs) -> Any:
-        """Return gradient and Fisher's information of log p(y | x) at one node."""
+        """Return value, gradient and Fisher's information of log p(y | x) at one node."""
         seen = ~jnp.isnan(distributions.ravel(y))
         law = lambda e: self.model.observation(theta, self.to_state(mean + scale @ e), inputs)
         height = lambda e: distributions.log_prob_where_observed(law(e), y)
@@ -229,8 +256,9 @@ class AssumedDensity(InnerFilter):
         rates = jnp.stack([precision, 0.5 * jnp.ones_like(precision)])
         rates = jnp.where(seen & jnp.isfinite(precision), rates, 0.0)
         slopes = jnp.where(jnp.isfinite(slopes), slopes, 0.0)
-        gradient = jax.grad(height)(e)
-        return jnp.where(jnp.isfinite(gradient), gradient, 0.0), jnp.einsum("ko,koi,koj->ij", rates, slopes, slopes)
+        value, gradient = jax.value_and_grad(height)(e)
+        gradient = jnp.where(jnp.isfinite(gradient), gradient, 0.0)
+        return value, gradient, jnp.einsum("ko,koi,koj->ij", rates, slopes, slopes)
 
     def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Forecast:
         theta = self._theta(constants)
