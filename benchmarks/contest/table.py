@@ -14,13 +14,40 @@ from benchmarks.tables import RESULTS
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"
 """Of Okabe and Ito, which the color-blind can tell apart."""
-NUM_NAMED = 3
-"""Rivals that a line names."""
+NOT_RUN = "not run"
 
 
 def problems() -> list[str]:
     """Return the problems of which some row was judged at the end."""
     return [name for name in CONTEST if any(np.isfinite(verdict.error[-1]) for _, verdict in rows.judged(name))]
+
+
+def summary() -> str:
+    """Say in a paragraph how our default did, who was cheaper, and what is missing."""
+    bar = rows.BARS[0]
+    tenth, less, num = num_wins(bar)
+    cheaper = []
+    for problem in problems():
+        default, rival = (rows.cheapest(problem, kind, bar) for kind in ("default", "rival"))
+        if rival is not None and (default is None or rival[1].cpu_seconds < default[1].cpu_seconds):
+            cheaper.append(f"`{problem}` ({_note(default, rival)})")
+    first = f"**Our default needed the least CPU time for an error of {bar} posterior sd on {less} of {num} problems, "
+    first += f"and less than a tenth of any other algorithm's on {tenth}.**"
+    second = (
+        f" Another algorithm was cheaper on {', '.join(cheaper)}; the factor is its cost over ours." if cheaper else ""
+    )
+    absent = [name for name in CONTEST if name not in problems()]
+    missing = _missing()
+    third = f" Not run yet: {', '.join(f'`{name}`' for name in absent)}." if absent else ""
+    third += f" {missing} of all cells have not been run; they say so in the tables." if missing else ""
+    return first + second + third
+
+
+def _missing() -> str:
+    """Return which share of the cells was not run."""
+    found = [cell for line in cells(rows.BARS[0])[1] for cell in line[1:]]
+    num_missing = found.count(NOT_RUN)
+    return f"{num_missing / len(found):.0%}" if num_missing else ""
 
 
 def report() -> str:
@@ -95,7 +122,7 @@ def _note(default: tuple | None, rival: tuple | None) -> str:
     if default is None:
         return f"{name}; not ours"
     ratio = rival[1].cpu_seconds / default[1].cpu_seconds
-    return f"{_number(ratio)}×, {name}"
+    return f"{name}, {_number(ratio)}×"
 
 
 def cells(bar: float) -> tuple[list[str], list[list[str]]]:
@@ -122,7 +149,7 @@ def _cell(problem: str, ladder: Any, bar: float) -> str:
     if own:
         best = min(own, key=lambda verdict: verdict.error[-1])
         return f"error {_number(best.error[-1])} after {_number(best.cpu_seconds)} s"
-    return f"failed: {(failed[0] or ['ended'])[0][:80]}" if failed else "not run"
+    return f"failed: {(failed[0] or ['ended'])[0][:80]}" if failed else NOT_RUN
 
 
 def standing(name: str) -> str:
@@ -168,6 +195,18 @@ def keeping_up(axes: Any, problem: str) -> None:
         axes.annotate(name, (times[-1], costs[-1]), (6, 0), textcoords="offset points", va="center", fontsize=7)
     axes.set(xscale="log", yscale="log", xlabel="observations so far", ylabel="CPU s for one more", title=problem)
     axes.margins(x=0.35)
+
+
+def keeping_up_figure(plt: Any) -> Any:
+    """Return a figure with a panel for each problem."""
+    names = list(dict.fromkeys(row["problem"] for row in _kept("one_more")))
+    num_rows = max(1, -(-len(names) // 2))
+    figure, panels = plt.subplots(num_rows, 2, figsize=(9, 3.4 * num_rows), squeeze=False, layout="constrained")
+    for name, axes in zip(names, panels.ravel(), strict=False):
+        keeping_up(axes, name)
+    for axes in panels.ravel()[len(names) :]:
+        axes.remove()
+    return figure
 
 
 def one_more() -> tuple[list[str], list[list[object]]]:
