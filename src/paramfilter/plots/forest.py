@@ -36,8 +36,7 @@ def forest(trees: dict[str, Any], asked: Asked) -> Any:
     """Draw the interval of each component of each parameter, or of each series of a fleet, one row each.
 
     Each parameter has a panel and a scale of its own; gray is the prior's interval, a cross a posterior that has
-    collapsed to one value. Intervals of a fleet are those of a
-    normal distribution with the posterior's mean and sd.
+    collapsed to one value. Intervals of a fleet are those of a normal distribution with the posterior's mean and sd.
 
     Args:
         results: A result, its path, `(state, history)`, `(fleet, fleet_state)`, or a dict of these to compare.
@@ -46,6 +45,7 @@ def forest(trees: dict[str, Any], asked: Asked) -> Any:
         level: Of the thin line, 0.9 by default; the thick one holds half of the mass.
         last: Changes nothing: posteriors are those of the last step.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     pyplot = extra("matplotlib.pyplot", EXTRA)
     tables = {label: _table_of(tree, asked.level) for label, tree in trees.items()}

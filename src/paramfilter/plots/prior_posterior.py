@@ -35,6 +35,7 @@ def prior_posterior(trees: dict[str, Any], asked: Asked) -> Any:
         level: Of the interval below each density, 0.9 by default.
         last: Changes nothing: the posterior is that of the last step.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     parts, remark = components_drawn(trees, "filtered", asked)
     figure, axes = grid(len(parts), 2.2)
