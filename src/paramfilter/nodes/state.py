@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import jax
 from jaxtyping import Float, Int, PyTree
 
+from paramfilter.filters.state import in_brief
 from paramfilter.nodes.inner.base import Constants, InnerState
 from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.types import Inputs, KeyArray, Numbers, Observation, Theta
@@ -101,3 +102,6 @@ class NodeState:
         """The estimate of log p(y_1..y_t)."""
         offset, log_mean = self.nodes.offset, self.nodes.log_total - math.log(len(self.nodes.log_prior))
         return offset.total + (offset.lost + log_mean)
+
+    def __repr__(self) -> str:
+        return f"NodeState({in_brief(self)})"

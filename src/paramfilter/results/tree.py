@@ -251,10 +251,7 @@ def _about(data: Observations | None) -> dict[str, int]:
     """Return whether steps are counted for lack of times, and how many rows have no observation at all."""
     if data is None:
         return {"counts_steps": 1}
-    missing = [
-        np.isnan(np.asarray(leaf, float)).reshape(len(data), -1).all(axis=1) for leaf in jax.tree.leaves(data.ys)
-    ]
-    return {"counts_steps": int(data.times is None), "num_missing": int(np.sum(np.all(missing, axis=0)))}
+    return {"counts_steps": int(data.times is None), "num_missing": data.num_missing}
 
 
 def _attributes(filter: Filter, state: Any) -> dict[str, Any]:
