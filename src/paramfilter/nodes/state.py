@@ -25,7 +25,7 @@ class Nodes:
         constants: What the inner filter needs of theta.
         x: What the inner filter knows of the state; nodes are the last axis.
         log_prior: log p(z).
-        log_proposal: Log density of the law that the nodes were drawn from.
+        log_proposal: Log density of the distribution that the nodes were drawn from.
         log_likelihood: log p(y_1..y_t | z), less `offset`.
         offset: What was taken off the log likelihoods, so that the largest stays near zero and keeps its digits.
         log_total: Log of the sum of the weights.
