@@ -45,7 +45,7 @@ def dashboard(trees: dict[str, Any], asked: Asked) -> Any:
     strip = STRIPS[0]
     left = [lambda axis, one=one: _data(axis, tree, one, every) for one in observed]
     left += [lambda axis, one=one: _state(axis, tree, one, every) for one in states]
-    right = [lambda axis, one=one: draw_parameter(axis, trees, one, asked) for one in unknown]
+    right = [lambda axis, one=one: draw_parameter(axis, trees, one, asked, "parameters: ") for one in unknown]
     coming = observed[:1] if "predictions" in tree.children else []
     ahead = [lambda axis, one=one: _forecast(axis, tree, one, every) for one in coming]
     figure, axes = _columns(len(left) + 1, len(right) + len(ahead))
@@ -72,6 +72,7 @@ def _columns(num_left: int, num_right: int) -> tuple[Any, list[list[Any]]]:
     for part, num in zip(parts, (num_left, num_right), strict=True):
         cells = part.subgridspec(num, 1)
         columns.append([figure.add_subplot(cell) for cell in cells])
+        figure.align_ylabels(columns[-1])
     return figure, columns
 
 

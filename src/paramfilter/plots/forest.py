@@ -18,9 +18,9 @@ from paramfilter.plots.style import (
     EXTRA,
     GAP,
     INK,
-    MOST_COLUMNS,
     WIDTH,
     Asked,
+    columns_for,
     legend_below,
     note,
     picture,
@@ -53,7 +53,7 @@ def forest(trees: dict[str, Any], asked: Asked) -> Any:
     names = chosen(list(first), asked)
     sizes = [min(len(first[name]), MOST_ROWS) for name in names]
     is_even = len(set(sizes)) == 1
-    columns = min(MOST_COLUMNS, len(names)) if is_even else 1
+    columns = columns_for(len(names)) if is_even else 1
     heights = [0.35 + ROW_HEIGHT * size * (1 + 0.4 * (len(trees) - 1)) for size in sizes[::columns]]
     figure, axes = pyplot.subplots(
         len(heights),
@@ -96,7 +96,7 @@ def _panel(axis: Any, name: str, trees: dict[str, Any], tables: dict[str, Any], 
     if name in asked.truth:
         values = np.broadcast_to(np.ravel(np.asarray(asked.truth[name], float)), len(known))[: len(labels)]
         axis.plot(values, np.arange(len(labels)), "|", color=INK, ms=9, mew=1.4, label="truth")
-    axis.set_yticks(np.arange(len(labels)), labels)
+    axis.set_yticks(np.arange(len(labels)), labels if labels != [name] else [""])  # the title says it
     axis.set_ylim(len(labels) - 0.4, -0.6)
     axis.set_title(name)
 

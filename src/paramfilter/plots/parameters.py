@@ -44,12 +44,14 @@ def parameters(trees: dict[str, Any], asked: Asked) -> Any:
     return figure
 
 
-def draw_parameter(axis: Any, trees: dict[str, Any], one: Component, asked: Asked) -> None:
-    """Draw one parameter of each result, its prior and its true value into a panel."""
+def draw_parameter(axis: Any, trees: dict[str, Any], one: Component, asked: Asked, what: str = "") -> None:
+    """Draw one parameter of each result, its prior and its true value into a panel; `what` begins the legend."""
     ends = []
     for label, tree, look in styled(trees):
-        said = label or label_of(asked.level)
+        said = label or what + label_of(asked.level)
         ends += draw_ribbon(axis, tree, "filtered", one, asked.level, look, said, filled=len(trees) == 1)
+    if len(trees) > 1:
+        axis.plot([], [], color=QUIET, linewidth=0.7, label=f"thin: {asked.level:.0%} interval")
     times = next(iter(trees.values()))["filtered"]["time"].to_numpy()
     if (path := true_path(asked, one, len(times))) is not None:
         style = {"color": INK, "linewidth": 1, "linestyle": "--", "label": "truth"}
@@ -71,7 +73,6 @@ def _draw_prior(axis: Any, tree: Any, one: Component, level: float, ends: list[f
     draws, _ = draws_of(tree, "prior", one)
     prior = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2])
     low, high = _padded(*_shown(np.array([min(ends), max(ends)]), prior))
-    left = axis.get_xlim()[0]
     times = np.asarray(axis.convert_xunits(tree["filtered"]["time"].to_numpy()[[0, -1]]), float)
     before = times[0] - 0.02 * max(times[1] - times[0], 1.0)
     # The prior is older than all times: its bar stands in front of the first of them.
@@ -80,7 +81,8 @@ def _draw_prior(axis: Any, tree: Any, one: Component, level: float, ends: list[f
         if is_cut:
             axis.plot([before], [end], marker, color=QUIET, markersize=5, clip_on=False)
     axis.set_ylim(low, high)
-    axis.set_xlim(left=min(left, before - 0.01 * max(times[1] - times[0], 1.0)))
+    margin = 0.01 * max(times[1] - times[0], 1.0)
+    axis.set_xlim(before - margin, times[1] + margin)
 
 
 def _shown(learned: np.ndarray, prior: np.ndarray) -> tuple[float, float]:

@@ -70,7 +70,8 @@ def _panel(axis: Any, trees: dict[str, Any], one: Component, asked: Asked) -> No
     alive = [draws for label, draws in after.items() if label not in gone] or [before]
     _zoom(axis, [*alive, *([[value]] if value is not None else [])], prior, [after[label] for label in gone])
     for place, (said, (_, _, look)) in enumerate(zip(contractions, styled(trees), strict=True)):
-        axis.text(0.01, 0.98 - 0.1 * place, said, color=look.color, size=8, va="top", transform=axis.transAxes)
+        style = {"color": look.color, "size": 8, "va": "top", "bbox": {"color": "white", "pad": 0.5, "alpha": 0.8}}
+        axis.text(0.01, 0.98 - 0.1 * place, said, transform=axis.transAxes, **style)
     axis.set_title(f"{one}: contraction", fontsize=9)
     axis.set_ylim(-0.06 * (1 + len(trees)) - 0.03, HIGHEST)
     without_y(axis)

@@ -59,6 +59,7 @@ def draw_state(axis: Any, tree: Any, one: Component, asked: Asked, look: Look, w
     """Draw a component of the state of one result into a panel; return whether data were drawn."""
     has_data = with_data and draw_data(axis, tree, one, asked.level)
     said = label_of(asked.level) + approximately(tree)
+    said = said if with_data else f"state: {said}"  # beside parameters of the same look
     draw_ribbon(axis, tree, "filtered_state", one, asked.level, Look(look.color, "-"), said)
     if one.name in asked.truth:
         _draw_path(axis, tree["filtered_state"][one.name], asked.truth[one.name], one, asked.last)

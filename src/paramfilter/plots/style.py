@@ -193,8 +193,13 @@ def panels(num: int, height: float, **options: Any) -> tuple[Any, Sequence[Any]]
 
 def grid(num: int, height: float, **options: Any) -> tuple[Any, Sequence[Any]]:
     """Return a figure with small panels side by side, row after row."""
-    columns = min(MOST_COLUMNS, num)
+    columns = columns_for(num)
     return _subplots(num, columns, max(0.75 * WIDTH, 0.5 + CELL_WIDTH * columns), height, **options)
+
+
+def columns_for(num: int) -> int:
+    """Return how many small panels stand side by side: four make a square."""
+    return 2 if num == 4 else min(MOST_COLUMNS, num)
 
 
 def _subplots(num: int, columns: int, width: float, height: float, **options: Any) -> tuple[Any, Sequence[Any]]:
@@ -204,12 +209,16 @@ def _subplots(num: int, columns: int, width: float, height: float, **options: An
     figure, axes = pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)
     for axis in axes.flat[num:]:
         axis.set_axis_off()
+    figure.align_ylabels(axes)
     return figure, list(axes.flat[:num])
 
 
 def legend_below(figure: Any, *axes: Any) -> None:
     """Put one legend of some axes below a figure, each label once, in as many columns as have room."""
-    found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    found: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
     widths = [0.65 + len(label) / 13 for label in found]
     columns = len(found)
     # As Matplotlib fills columns: one after the other.
@@ -227,7 +236,7 @@ def note(figure: Any, text: str) -> None:
 def label_time(axes: Sequence[Any], name: str) -> None:
     """Name the time axis of the panels that show its ticks."""
     for axis in axes:
-        if axis.get_subplotspec().is_last_row():
+        if axis.get_subplotspec().is_last_row() or axis.xaxis.get_tick_params().get("labelbottom"):
             axis.set_xlabel(name)
 
 
