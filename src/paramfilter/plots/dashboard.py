@@ -53,6 +53,7 @@ def dashboard(trees: dict[str, Any], asked: Asked) -> Any:
         draw(axis)
     draw_strip(axes[0][-1], strip, tree, LOOKS[0], "")
     axes[0][-1].set(ylim=(0, 1.05), ylabel=strip.label)
+    axes[0][-1].margins(x=0.01)
     over_time = [*axes[0], *axes[1][: len(right)]]
     _share_times(over_time)
     shade_gaps(over_time, tree)

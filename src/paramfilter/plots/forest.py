@@ -96,7 +96,9 @@ def _panel(axis: Any, name: str, trees: dict[str, Any], tables: dict[str, Any], 
     if name in asked.truth:
         values = np.broadcast_to(np.ravel(np.asarray(asked.truth[name], float)), len(known))[: len(labels)]
         axis.plot(values, np.arange(len(labels)), "|", color=INK, ms=9, mew=1.4, label="truth")
-    axis.set_yticks(np.arange(len(labels)), labels if labels != [name] else [""])  # the title says it
+    axis.set_yticks(np.arange(len(labels)), labels)
+    if labels == [name]:  # the title says it
+        axis.set_yticks([])
     axis.set_ylim(len(labels) - 0.4, -0.6)
     axis.set_title(name)
 
