@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import warnings
 import weakref
 
 import numpy as np
@@ -47,6 +48,7 @@ def with_inputs(folder):
 @pytest.fixture
 def call(monkeypatch, capsys):
     """Run a command; return its exit code, standard output and standard error."""
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # and put back what main replaces
 
     def run(*words, stdin=""):
         monkeypatch.setattr(sys, "argv", ["paramfilter", *map(str, words)])
@@ -143,6 +145,27 @@ def test_a_stream_goes_on_where_it_was_saved(call, folder, tmp_path):
     _, at_once, _ = call("run", "sin", folder / "data.csv", "--json", *LEARN)
     assert code == 0
     assert json.loads(out.splitlines()[-1])["posterior"] == json.loads(at_once)["posterior"]
+
+
+def test_a_saved_state_is_forecast_as_csv(call, folder, tmp_path):
+    call("run", "sin", folder / "data.csv", "--save", tmp_path / "state.safetensors", *LEARN)
+    code, out, said = call("forecast", "sin", tmp_path / "state.safetensors", "--steps", "3", *LEARN)
+    heading, *rows = out.splitlines()
+    assert code == 0 and heading == "step,y_mean,y_q05,y_q25,y_q50,y_q75,y_q95", said
+    numbers = np.array([row.split(",") for row in rows], float)
+    assert numbers[:, 0].tolist() == [1, 2, 3] and np.all(np.diff(numbers[:, 2:], axis=1) > 0)
+
+
+def test_warnings_do_not_name_our_files(call):
+    call("explain", "W03")
+    assert warnings.formatwarning("times", UserWarning, "a.py", 3) == "paramfilter: warning: times\n"
+
+
+def test_inspect_recommends_what_auto_filter_takes(call):
+    chosen = pf.auto_filter(pf.models.linear_gaussian()).choice
+    code, out, _ = call("inspect", "linear_gaussian")
+    assert code == 0 and f"auto_filter selects: {chosen}" in out
+    assert json.loads(call("inspect", "linear_gaussian", "--json")[1])["auto_filter"]["name"] == "node_filter"
 
 
 def test_tables_are_for_people(call, folder):

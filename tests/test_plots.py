@@ -45,7 +45,7 @@ def test_one_call_draws_a_result_a_saved_one_and_a_comparison(name, saved):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_help_shows_the_one_signature_and_says_what_each_argument_does(name):
     function = getattr(pf.plots, name)
-    arguments = ["results", "names", "truth", "level", "last", "title"]
+    arguments = ["results", "names", "truth", "level", "last", "title", "labels"]
     assert list(inspect.signature(function).parameters) == arguments
     for argument in arguments:
         assert f"        {argument}: " in function.__doc__
@@ -53,8 +53,10 @@ def test_help_shows_the_one_signature_and_says_what_each_argument_does(name):
 
 def test_the_title_says_model_filter_and_size_unless_it_is_given():
     assert pf.plots.parameters(node_tree()).get_suptitle() == (
-        "two levels · 64 nodes, Kalman · 60 observations to 2026-03-01"
+        "two levels · 64 nodes, Kalman · 50 observations (10 missing) to 2026-03-01"
     )
+    state, history, _, _ = node_run()
+    assert "60 steps" in pf.plots.parameters((state, history)).get_suptitle()
     assert pf.plots.parameters(node_tree(), title="").get_suptitle() == ""
 
 
@@ -175,8 +177,12 @@ def test_convergence_is_the_signed_error_in_sds():
 def test_evidence_is_the_cumulative_log_bayes_factor():
     both = {"nodes": node_tree(), "SIR": collapsed_tree()}
     figure = pf.plots.evidence(both)
-    gains = [tree["filter_stats"]["log_evidence_increment"].to_numpy() for tree in both.values()]
-    np.testing.assert_allclose(figure.axes[0].lines[1].get_ydata(), np.cumsum(gains[1] - gains[0]), rtol=1e-5)
+    gains = [tree["filter_stats"]["log_evidence_increment"].to_numpy().astype(float) for tree in both.values()]
+    drawn = figure.axes[0].lines[1].get_ydata()[::-1]
+    np.testing.assert_allclose(np.diff(drawn), (gains[1] - gains[0])[1:], atol=1e-5)
+    total = collapsed_tree().attrs["log_evidence"] - node_tree().attrs["log_evidence"]
+    assert drawn[-1] == pytest.approx(total, rel=1e-6)
+    assert f"SIR: {total:+.1f} at the end" in _legend(figure)
     with pytest.raises(pf.errors.DataError, match="at least two results"):
         pf.plots.evidence(node_tree())
 
@@ -195,8 +201,43 @@ def test_the_dashboard_has_data_state_parameters_forecast_and_health():
     labels = [axis.get_ylabel() for axis in figure.axes]
     assert {"north", "south", "x[0]", "x[1]", "phi[0]", "phi[1]", "q", "ESS / N"} <= set(labels)
     assert labels.count("north") == 2  # the data, and the forecast
+    ess = next(axis for axis in figure.axes if axis.get_ylabel() == "ESS / N")
+    states = [axis for axis in figure.axes if axis.get_ylabel().startswith("x[")]
+    assert all(axis.get_xlim() == ess.get_xlim() for axis in figure.axes if axis.get_ylabel() in ("x[0]", "q"))
+    assert not any("data" in axis.get_legend_handles_labels()[1] for axis in states)
     with pytest.raises(pf.errors.DataError, match="draws one run"):
         pf.plots.dashboard({"a": node_tree(), "b": node_tree()})
+
+
+def test_labels_replace_the_texts_of_axes():
+    figure = pf.plots.state(node_tree(), labels={"x[1]": "south, m"})
+    assert [axis.get_ylabel() for axis in figure.axes] == ["x[0]", "south, m"]
+    assert pf.plots.prior_posterior(node_tree(), labels={"q": "noise"}).axes[2].get_title("left").startswith("noise:")
+    with pytest.raises(pf.errors.DataError, match=r"labels has \['z'\], but the picture has"):
+        pf.plots.state(node_tree(), labels={"z": "south"})
+
+
+def test_a_truth_that_changes_is_drawn_over_time():
+    path = np.repeat([0.5, 1.5], 30)
+    axis = pf.plots.parameters(node_tree(), names=["q"], truth={"q": path}).axes[0]
+    truth = next(line for line in axis.lines if line.get_label() == "truth")
+    assert np.array_equal(truth.get_ydata(), path)
+    _, history, _, _ = node_run()
+    error = pf.plots.convergence(node_tree(), names=["q"], truth={"q": path}).axes[0].lines[1].get_ydata()[-1]
+    assert error == pytest.approx((history.theta.mean["q"][-1] - 1.5) / history.theta.sd["q"][-1], rel=1e-5)
+
+
+def test_steps_are_counted_where_there_are_no_times():
+    state, history, data, _ = node_run()
+    assert pf.plots.parameters((state, history, data)).axes[-1].get_xlabel() == "time"
+    assert pf.plots.parameters((state, history, data.ys)).axes[-1].get_xlabel() == "step"
+
+
+def test_the_legend_names_the_normal_approximation_of_node_filters():
+    for name in ("state", "one_step"):
+        draw = getattr(pf.plots, name)
+        assert any("normal approximation" in said for said in _legend(draw(node_tree())))
+        assert not any("normal approximation" in said for said in _legend(draw(collapsed_tree())))
 
 
 def test_a_live_view_follows_the_steps():
@@ -295,7 +336,7 @@ def test_the_animation_ends_where_the_run_ends():
     top = curve.get_xdata()[np.argmax(curve.get_ydata())]
     _, history, _, _ = node_run()
     assert abs(top - history.theta.mean["q"][-1]) < history.theta.sd["q"][-1]
-    assert clock.get_text() == "after 60 observations"
+    assert clock.get_text() == "after 60 steps"
     moving._draw_was_started = True  # nobody saves this one
 
 

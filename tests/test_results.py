@@ -13,6 +13,7 @@ import paramfilter as pf
 from paramfilter import results
 from paramfilter.diagnostics import examine
 from paramfilter.numerics.quantiles import LEVELS, NUM_BINS, REACH
+from paramfilter.observations import Observations
 
 
 def test_moments_and_stats_are_those_of_the_history():
@@ -264,3 +265,18 @@ def test_months_and_years_are_even(days):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pf.observations_from_table({"y": np.ones(3), "day": days}, y="y", time="day")
+
+
+def test_what_a_run_is_made_of_has_one_readable_line_each():
+    state, history, data, ahead = node_run()
+    model, posterior = history.filter.model, history.filter.posterior(state)
+    assert repr(data) == "Observations(60 rows of north, south, 10 missing, with inputs, 2026-01-01 to 2026-03-01)"
+    assert repr(Observations(np.zeros((3, 2)))) == "Observations(3 rows of y[2], 0 missing)"
+    assert repr(model) == "StateSpaceModel(two levels: parameters phi[2], q; with inputs)"
+    assert repr(state) == "NodeState(two levels after 60 steps, 64 nodes, Kalman)"
+    assert repr(posterior) == "NodePosterior(phi[2], q; two levels after 60 steps, 64 nodes, Kalman)"
+    assert repr(history) == "History(60 steps of two levels: phi[2], q)"
+    assert repr(ahead) == "Forecast(64 draws of 8 steps)"
+    particles, _, _, _ = run()
+    assert repr(particles) == "FilterState(two levels after 60 steps, 40 particles, ShrinkingKernel(0.98))"
+    assert "array" not in repr(jax.eval_shape(lambda one: one, state))

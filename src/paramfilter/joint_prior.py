@@ -54,7 +54,7 @@ class JointPrior(Mapping[str, Any]):
 
 
 def marginal(bijector: Any, shape: tuple[int, ...], mean: np.ndarray, covariance: np.ndarray) -> Any:
-    """Return the law of one named parameter whose coordinates are Gaussian."""
+    """Return the distribution of one named parameter whose coordinates are Gaussian."""
     if shape == () and mean.shape == (1,):
         inner = dist.Normal(mean[0], np.sqrt(covariance[0, 0]))
     elif bijector.inverse_shape(shape) == mean.shape:

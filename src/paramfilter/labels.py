@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,20 @@ class Component(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name}[{','.join(map(str, self.place))}]" if self.place else self.name
+
+
+def in_brief(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """List names with their sizes, for one line of text.
+
+    >>> in_brief({"phi": (2,), "cov": (2, 3), "q": ()})
+    'phi[2], cov[2,3], q'
+    """
+    return ", ".join(f"{name}[{','.join(map(str, shape))}]" if shape else name for name, shape in shapes.items())
+
+
+def prior_in_brief(prior: Mapping[str, Any]) -> str:
+    """List the parameters of a prior with their sizes."""
+    return in_brief({name: tuple(one.shape()) if hasattr(one, "shape") else () for name, one in prior.items()})
 
 
 def components_of(name: str, shape: tuple[int, ...]) -> list[Component]:

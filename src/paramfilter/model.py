@@ -36,6 +36,7 @@ from paramfilter import distributions
 from paramfilter.arguments import require_key, require_kind, whole_number
 from paramfilter.config import use_compilation_cache
 from paramfilter.errors import DataError, ModelError
+from paramfilter.labels import prior_in_brief
 from paramfilter.parameters import Parameters
 from paramfilter.tracing import is_traced
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
@@ -92,6 +93,10 @@ class StateSpaceModel:
             object.__setattr__(self, part, explained(part, getattr(self, part)))
         if self.typical_inputs is not None and self.example_inputs is None:
             object.__setattr__(self, "example_inputs", jax.tree.map(lambda leaf: leaf[0], self.typical_inputs))
+
+    def __repr__(self) -> str:
+        told = "; with inputs" if self.example_inputs is not None else ""
+        return f"{type(self).__name__}({self.name}: parameters {prior_in_brief(self.prior)}{told})"
 
     @cached_property
     def parameters(self) -> Parameters:

@@ -24,6 +24,7 @@ import numpy as np
 
 from paramfilter.errors import DataError
 from paramfilter.extras import extra
+from paramfilter.labels import in_brief
 from paramfilter.types import Inputs, Observation
 
 Columns = Any
@@ -58,6 +59,33 @@ class Observations:
 
     def __len__(self) -> int:
         return len(jax.tree.leaves(self.ys)[0])
+
+    @property
+    def num_missing(self) -> int:
+        """How many rows have no observation at all."""
+        leaves = [np.asarray(leaf, float).reshape(len(self), -1) for leaf in jax.tree.leaves(self.ys)]
+        return int(np.sum(np.all([np.isnan(leaf).all(axis=1) for leaf in leaves], axis=0)))
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self)} rows of {self._names()}", f"{self.num_missing} missing"]
+        if self.inputs is not None:
+            parts.append("with inputs")
+        if self.times is not None and len(self):
+            first, last = (_short(one) for one in self.times[[0, -1]])
+            parts.append(f"{first} to {last}")
+        return f"Observations({', '.join(parts)})"
+
+    def _names(self) -> str:
+        if self.columns is not None:
+            return ", ".join(jax.tree.leaves(self.columns))
+        paths, _ = jax.tree_util.tree_flatten_with_path(self.ys)
+        name_of = lambda path: jax.tree_util.keystr(path, simple=True, separator=".") or "y"
+        return in_brief({name_of(path): np.shape(leaf)[1:] for path, leaf in paths})
+
+
+def _short(time: Any) -> str:
+    """Write a time, a date without its midnight."""
+    return str(time).removesuffix(".000000000").removesuffix("T00:00:00")
 
 
 def observations_from_table(

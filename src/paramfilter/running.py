@@ -125,6 +125,10 @@ class Forecast:
     x: PyTree
     y: PyTree
 
+    def __repr__(self) -> str:
+        num_draws, num_steps = np.shape(jax.tree.leaves(self.y)[0])[:2]
+        return f"Forecast({num_draws} draws of {num_steps} steps)"
+
 
 def predict(
     key: KeyArray,

@@ -1,8 +1,8 @@
-"""Begin where an offline fit ended: posterior draws in, a model with their law as its prior out.
+"""Begin where an offline fit ended: posterior draws in, a model with their distribution as its prior out.
 
 The draws (from NumPyro, ArviZ or anything else) are fitted by a Gaussian in the unconstrained coordinates, which keeps
 their correlations; the fit is good where the offline fit has seen enough data, and says so where it is not. Draws of
-the last state, if there are any, become the law of x_0, together with how it hangs on theta.
+the last state, if there are any, become the distribution of x_0, together with how it hangs on theta.
 
 To go the other way, `filter.posterior(state)` hands out draws: `sample`, or `chains` for ArviZ.
 
@@ -44,7 +44,7 @@ MOST_SKEW = 1.0
 
 
 def model_from_draws(model: StateSpaceModel, draws: Any, x: Any = None) -> StateSpaceModel:
-    """Return the model with its prior replaced by the law of posterior draws.
+    """Return the model with its prior replaced by the distribution of posterior draws.
 
     Args:
         model: The model whose parameters the draws are.

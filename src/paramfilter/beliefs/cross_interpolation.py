@@ -164,8 +164,9 @@ class PivotSums:
     """What a particle remembers: S at the pivots, what mixing has put beside it (mixing), the misses at the check
     points (accuracy), and what it began with.
 
-    The bend is in standard coordinates of the latest choice of pivots. `beginning` is (x_0, inputs) if the initial law
-    depends on theta, and None if not: a single datum of another kind is cheaper to keep than to interpolate.
+    The bend is in standard coordinates of the latest choice of pivots. `beginning` is (x_0, inputs) if the initial
+    distribution depends on theta, and None if not: a single datum of another kind is cheaper to keep than to
+    interpolate.
     """
 
     values: Float[Array, " pivot"]

@@ -6,7 +6,7 @@ In the unconstrained coordinates z a particle believes N(m, L L^T). A datum with
 
 which is no Gaussian. The Gaussian with the same mean and covariance takes its place, and all else is forgotten:
 
-1. nodes z_k = m + L s_k with weights w_k, exact for polynomials of degree 5 or more under the standard normal law;
+1. nodes z_k = m + L s_k with weights w_k, exact for polynomials of degree 5 or more under N(0, I);
 2. W_k = w_k exp(l(z_k)) / Z;
 3. in standard coordinates mean a = sum_k W_k s_k and covariance R R^T = sum_k W_k (s_k - a)(s_k - a)^T;
 4. m becomes m + L a, and L becomes L R.
@@ -132,7 +132,7 @@ class BoundMomentMatched(LikelihoodBelief):
         model: The model.
         factors: The parts of its log density that depend on theta.
         prior: Mean and lower Cholesky factor of the prior in z.
-        rule: Nodes and positive weights for the standard normal law.
+        rule: Nodes and positive weights for the standard normal distribution.
         name: What checkpoints call the belief.
     """
 
@@ -287,7 +287,7 @@ def _prior_gaussian(parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _on_grid(dimension: int, num_points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return Gauss-Hermite nodes in each coordinate, and their weights under the standard normal law."""
+    """Return Gauss-Hermite nodes in each coordinate, and their weights under the standard normal distribution."""
     points, weights = np.polynomial.hermite_e.hermegauss(num_points)
     nodes = np.array(list(itertools.product(points, repeat=dimension)))
     products = np.array([np.prod(part) for part in itertools.product(weights, repeat=dimension)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 from paramfilter.errors import MissingExtraError, ParamfilterError
 from paramfilter.extras import extra
@@ -13,6 +14,7 @@ FAILED, MISUSED, FOUND = 1, 2, 3
 
 def main() -> None:
     """Run the command line, and end with a sentence instead of a traceback where a user can fix the cause."""
+    warnings.formatwarning = _as_sentence
     try:
         extra("typer", "cli")
         from paramfilter.cli.commands import app
@@ -23,3 +25,8 @@ def main() -> None:
     except (ParamfilterError, FileNotFoundError) as error:
         print(f"paramfilter: {error}", file=sys.stderr)
         sys.exit(FAILED)
+
+
+def _as_sentence(message: Warning | str, *_: object, **__: object) -> str:
+    """Write a warning without the place in our code that gave it."""
+    return f"paramfilter: warning: {message}\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -103,10 +104,45 @@ def simulate(
 
     xs, ys, inputs = model_named(model).simulated(seed, _values(theta), steps)
     columns = _columns(inputs, "input") | _columns(ys, "y") | (_columns(xs, "x") if states else {})
-    with out.open("w", newline="") if out is not None else sys.stdout as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    _write({name: column.tolist() for name, column in columns.items()}, out)
+
+
+@app.command()
+def forecast(
+    model: Model,
+    state: Annotated[Path, typer.Argument(help="A state that `run --save` wrote.")],
+    steps: Annotated[int, typer.Option(min=1, help="Number of steps ahead.")] = 10,
+    particles: Particles = None,
+    filter: FilterName = "auto",
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Write CSV to this file instead of standard output.")] = None,
+) -> None:
+    """Forecast observations from a saved state as CSV: mean and quantiles of each step ahead."""
+    import jax
+    import numpy as np
+
+    from paramfilter.checkpoint import restore
+    from paramfilter.cli.learning import make_filter
+    from paramfilter.cli.models_by_name import model_named
+    from paramfilter.numerics.quantiles import LEVELS
+    from paramfilter.results.tree import QUANTILES
+    from paramfilter.running import predict
+
+    found = model_named(model).model
+    if found.example_inputs is not None:
+        raise DataError(f"{found.name} needs inputs of the coming steps; forecast it in Python with pf.predict.")
+    made = make_filter(found, filter, particles)
+    drawn = predict(jax.random.key(seed), made, restore(state, made), steps).y
+    rows: dict[str, list[Any]] = {"step": list(range(1, steps + 1))}
+    of = {"mean": lambda draws: np.mean(draws, axis=0)} | {
+        part: lambda draws, q=q: np.quantile(draws, q, axis=0) for part, q in zip(QUANTILES, LEVELS, strict=True)
+    }
+    by_part = {
+        part: _columns(jax.tree.map(summary, jax.tree.map(np.asarray, drawn)), "y") for part, summary in of.items()
+    }
+    for name in by_part["mean"]:
+        rows |= {f"{name}_{part}": columns[name].tolist() for part, columns in by_part.items()}
+    _write(rows, out)
 
 
 @app.command()
@@ -141,13 +177,18 @@ def plot(
 
 @app.command("inspect")
 def inspect_(model: Model, as_json: AsJson = False) -> None:
-    """Report how the parameters enter a model, which cannot be identified, and which belief to use."""
+    """Report how the parameters enter a model, which cannot be identified, and which filter to use."""
+    from paramfilter.auto import choose_algorithm
     from paramfilter.cli.models_by_name import model_named
     from paramfilter.cli.printing import print_json
     from paramfilter.inspect import inspect_model
 
-    report = inspect_model(model_named(model).model)
-    print_json(asdict(report)) if as_json else print(report)
+    found = model_named(model).model
+    report, chosen = inspect_model(found), choose_algorithm(found)
+    if as_json:
+        print_json(asdict(report) | {"auto_filter": asdict(chosen)})
+    else:
+        print(f"{report}\n  auto_filter selects: {chosen.name}(model, {chosen.num_particles}): {chosen.reason}")
 
 
 @app.command()
@@ -263,8 +304,16 @@ def _values(given: list[str] | None) -> dict[str, Any]:
     return found
 
 
+def _write(columns: dict[str, list[Any]], out: Path | None) -> None:
+    """Write columns as CSV, to a file or to standard output."""
+    with out.open("w", newline="") if out is not None else nullcontext(sys.stdout) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
 def _columns(tree: Any, root: str) -> dict[str, np.ndarray]:
-    """Name each component of each leaf: y, or y1, y2, ... for a vector."""
+    """Name each component of each leaf: y, or y1, y2, ... for a vector; the first axis stays."""
     import numpy as np
 
     from paramfilter.results.tree import named

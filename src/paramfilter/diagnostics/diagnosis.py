@@ -21,6 +21,7 @@ from paramfilter.diagnostics.codes import Code
 from paramfilter.filters import StepInfo
 from paramfilter.filters.health import NUM_FORECASTS
 from paramfilter.numerics.ranks import count_ranks, uniformity_p_value
+from paramfilter.outcome import Outcome
 from paramfilter.running import History
 
 LONG_AGO = 0.25
@@ -37,6 +38,9 @@ HUGE_RHAT = 1000
 
 LARGEST_ERROR = 0.25
 """Estimated error of a posterior mean, in posterior sds, above which W14 is given."""
+
+MANY_MISSING = 0.1
+"""Share of steps without an observation from which the heading tells of them."""
 
 SURPRISE_LIMIT = 1e-6
 """Probability of ranks as uneven as these, if the model were right, below which there is a warning."""
@@ -87,7 +91,7 @@ class Diagnosis:
     """What a run looks like; each check stands in exactly one of three lists.
 
     Attributes:
-        heading: How many steps and particles.
+        heading: How many steps and particles, and how many steps had no observation, if these are many.
         passed: Checks that were made and found nothing.
         findings: What was found.
         not_judged: Checks that could not be made, each with the reason.
@@ -180,6 +184,7 @@ def examine(record: Record) -> Diagnosis:
     """Look at a record, of a run or of a saved result."""
     fingerprint = json.loads(record.fingerprint)
     heading = f"{fingerprint['model']}: {len(record.info.ess)} steps, {_crowd(fingerprint)}, {fingerprint['belief']}"
+    heading += _gaps(record.info)
     judged = {code: _judge(code, record, fingerprint) for code in codes.CODES}
     return Diagnosis(
         heading,
@@ -187,6 +192,17 @@ def examine(record: Record) -> Diagnosis:
         findings=tuple(verdict for verdict in judged.values() if isinstance(verdict, Finding)),
         not_judged=tuple(verdict for verdict in judged.values() if isinstance(verdict, NotJudged)),
     )
+
+
+def _gaps(info: StepInfo) -> str:
+    """Say how many steps had no observation, if they are many: nothing was learned in them."""
+    gained, ranks = np.asarray(info.log_evidence_increment), jax.tree.leaves(info.pit)
+    is_blank = np.all([np.isnan(np.reshape(rank, (len(gained), -1))).all(axis=1) for rank in ranks], axis=0)
+    flags = int(Outcome.OUTLIER_SKIPPED | Outcome.OBSERVATION_NOT_FINITE)
+    missing = (gained == 0) & is_blank & ((np.asarray(info.outcome) & flags) == 0)
+    if np.sum(missing) < MANY_MISSING * max(len(gained), 1):
+        return ""
+    return f"\n{np.sum(missing)} of {len(gained)} steps had no observation ({np.mean(missing):.0%})."
 
 
 def _crowd(fingerprint: dict[str, Any]) -> str:

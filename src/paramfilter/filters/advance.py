@@ -18,6 +18,7 @@ from paramfilter.filters.loop import next_state
 from paramfilter.filters.posterior import mixture_moments
 from paramfilter.filters.rows import as_points, as_theta, ravel_rows, unravel_rows
 from paramfilter.filters.state import FilterState, StepInfo
+from paramfilter.labels import prior_in_brief
 from paramfilter.numerics.quantiles import normal_quantiles, weighted_quantiles
 from paramfilter.numerics.weights import mixture_mean_and_variance
 from paramfilter.types import Inputs, Observation
@@ -83,6 +84,11 @@ class History:
 
     def __len__(self) -> int:
         return len(self.info.ess)
+
+    def __repr__(self) -> str:
+        model = self.filter.model.original
+        size = f"{len(self)} steps" if np.ndim(self.info.ess) else "one step"
+        return f"History({size} of {model.name}: {prior_in_brief(model.prior)})"
 
 
 def advance(

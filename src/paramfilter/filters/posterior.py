@@ -21,7 +21,8 @@ from paramfilter.arguments import kind_of, require_key, whole_number
 from paramfilter.beliefs import BoundBelief, Moments
 from paramfilter.beliefs.base import adapt, rms_error
 from paramfilter.errors import ArgumentError
-from paramfilter.filters.state import FilterState
+from paramfilter.filters.state import FilterState, in_brief
+from paramfilter.labels import prior_in_brief
 from paramfilter.numerics.weights import choose_by_weight, mixture_mean_and_variance
 from paramfilter.tracing import RUN_ONCE, is_traced
 from paramfilter.types import KeyArray, Theta
@@ -54,6 +55,10 @@ class Posterior:
 
     filter: ParticleFilter
     state: FilterState
+
+    def __repr__(self) -> str:
+        names = prior_in_brief(self.filter.model.original.prior)
+        return f"{type(self).__name__}({names}; {in_brief(self.state)})"
 
     def mean(self) -> dict[str, Values]:
         """Return the posterior mean of each parameter."""

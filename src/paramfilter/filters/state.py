@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from paramfilter.filters.health import Lineage
 from paramfilter.numerics.compensated import CompensatedSum
+from paramfilter.tracing import is_traced
 from paramfilter.types import KeyArray
 
 
@@ -51,6 +55,19 @@ class FilterState:
     def log_evidence(self) -> Float[Array, ""]:
         """The estimate of log p(y_1..y_t)."""
         return self.running_log_evidence.value
+
+    def __repr__(self) -> str:
+        return f"FilterState({in_brief(self)})"
+
+
+def in_brief(state: Any) -> str:
+    """Describe a state in a line: the model, how many steps, and the filter; no array is listed."""
+    made = json.loads(state.fingerprint)
+    size = f"{made['particles']} {'nodes' if 'kept' in made else 'particles'}, {made['belief']}"
+    has_value = isinstance(state.time, jax.Array | np.ndarray | np.generic) and not is_traced(state.time)
+    if not has_value or np.shape(state.time):  # being compiled, or the states of a fleet
+        return f"{made['model']}, {size}"
+    return f"{made['model']} after {int(state.time)} steps, {size}"
 
 
 @jax.tree_util.register_dataclass

@@ -53,7 +53,7 @@ class Affine:
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """A model whose laws are read as matrices, with its state laid out as a vector.
+    """A model whose distributions are read as matrices, with its state laid out as a vector.
 
     Args:
         model: The model.
@@ -70,7 +70,7 @@ class LinearModel:
     otherwise: str
 
     def initial(self, theta: Theta, inputs: Inputs) -> Gaussian:
-        """Return the law of x_0."""
+        """Return the distribution of x_0."""
         return self._gaussian(self.model.initial(theta, inputs), "initial")
 
     def transition(self, theta: Theta, inputs: Inputs) -> Affine:

@@ -145,7 +145,7 @@ def trial(model: StateSpaceModel) -> Trial:
 
 
 def _has_no_noise(law: distributions.DistributionTree) -> Bool[Array, ""]:
-    """Tell whether some component of a Gaussian law has the standard deviation 0."""
+    """Tell whether some component of a Gaussian distribution has the standard deviation 0."""
     found = gaussian_of(law)
     if found is None:
         return jnp.bool_(False)

@@ -57,7 +57,8 @@ class ModelReport:
         exact_rank: Size of the exact statistic of log-density values, or None if there is none of moderate size.
         num_values: How many values an interpolation keeps.
         error_per_datum: What the recommended interpolation misses, in nats a datum, over the prior's bulk.
-        recommended: Name of the belief.
+        recommended: Name of the belief that `extended_parameter_filter` takes; `auto_filter` may choose another
+            algorithm.
     """
 
     model: str
@@ -86,7 +87,7 @@ class ModelReport:
         if self.unidentified:
             lines.append(f"  the data cannot teach: {', '.join(self.unidentified)} (the prior stays as it is)")
         lines.append(
-            f"  recommended: {self.recommended}(), {self.num_values} numbers a particle, "
+            f"  belief for particles: {self.recommended}(), {self.num_values} numbers a particle, "
             f"error {self.error_per_datum:.0e} nats a datum over the prior's bulk"
         )
         return "\n".join(lines)

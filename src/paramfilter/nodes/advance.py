@@ -76,7 +76,8 @@ def forecast_by_nodes(filter: NodeFilter, state: NodeState, y: Observation, inpu
 def pit_of(forecast: Forecast, time: Int[Array, ""], y: Observation) -> Float[Array, " obs"]:
     """Return where each component of y lies in its forecast, between 0 and 1; NaN if missing or not known.
 
-    Where a law has atoms, the place within an atom is that of the time in a sequence that fills the unit interval.
+    Where a distribution has atoms, the place within an atom is that of the time in a sequence that fills the unit
+    interval.
     """
     within = (time.astype(jnp.uint32) * np.uint32(GOLDEN)).astype(forecast.lower.dtype) / 2.0**32
     place = forecast.lower + within * (forecast.upper - forecast.lower)

@@ -105,7 +105,7 @@ class NodeFilter(Filter):
         number: Int[Numbers, ""] | int = 0,
         kernel_width: Float[Numbers, ""] | float = KERNEL_WIDTH,
     ) -> Mixture:
-        """Return the law that new nodes are drawn from, around weighted ones (see `mixture_of`).
+        """Return the distribution that new nodes are drawn from, around weighted ones (see `mixture_of`).
 
         Args:
             z: The nodes.
@@ -121,7 +121,7 @@ class NodeFilter(Filter):
 
     @cached_property
     def points(self) -> Float[np.ndarray, "node dimension"]:
-        """The lattice that nodes come from: a coordinate for each of theta's, and two to choose a law and a center."""
+        """The lattice that nodes come from: those of theta, and two to choose a component and a center."""
         return lattice(self.num_nodes, self.model.parameters.dimension + 2)
 
     @cached_property

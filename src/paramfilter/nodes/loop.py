@@ -6,7 +6,7 @@
 1. each inner filter takes y_t in, and says log p(y_t | y_1..y_{t-1}, theta_n);
 2. that is added to l_n;
 3. the effective sample size of the weights p(theta_n) exp(l_n) / q(theta_n) tells whether the nodes still cover the
-   posterior; q is the law that they were drawn from. If they do not, new nodes are made (`renewal`).
+   posterior; q is the distribution that they were drawn from. If they do not, new nodes are made (`renewal`).
 
 Nothing is resampled, and nothing is random but the shift of the lattice that the nodes come from.
 """

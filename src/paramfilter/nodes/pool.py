@@ -1,10 +1,10 @@
-"""Nodes of several rounds, each drawn from a law of its own, and weighed as if drawn from the mean of all laws.
+"""Nodes of several rounds, each drawn from its own proposal, and weighed as if drawn from the mean of all proposals.
 
     w_i  ~  p(z_i) L(z_i)^beta / mean_k q_k(z_i)
 
-L is the likelihood, and beta is 1, or less while tempering. A node where its own law is thin would have a huge weight;
-here it has an ordinary one as soon as another law covers it (the balance heuristic: E. Veach and L. Guibas, Optimally
-combining sampling techniques for Monte Carlo rendering, SIGGRAPH 1995).
+L is the likelihood, and beta is 1, or less while tempering. A node where its own proposal is thin would have a huge
+weight; here it has an ordinary one as soon as another proposal covers it (balance heuristic: E. Veach and L. Guibas,
+Optimally combining sampling techniques for Monte Carlo rendering, SIGGRAPH 1995).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Pool:
         z: The nodes.
         log_prior: log p(z).
         log_likelihood: log p(y_1..y_t | z), less `offset`.
-        log_densities: Log density of each law at all nodes.
-        laws: The laws, with a leading axis.
+        log_densities: Log density of each distribution at all nodes.
+        laws: The distributions, with a leading axis.
         is_used: Which slots have nodes.
         offset: What was taken off the log likelihoods.
     """
@@ -52,7 +52,7 @@ class Pool:
 
     @classmethod
     def start(cls, nodes: Nodes, num_slots: int, precision: Any) -> Pool:
-        """Begin with nodes whose law is known at themselves alone."""
+        """Begin with nodes whose distribution is known at themselves alone."""
         xp = numbers(nodes)
         is_first = xp.arange(num_slots) == 0
 
@@ -72,7 +72,7 @@ class Pool:
         )
 
     def add(self, nodes: Nodes, law: Mixture, slot: Any) -> Pool:
-        """Put the nodes of one law into a slot."""
+        """Put the nodes of one distribution into a slot."""
         xp = numbers(self, nodes, law, slot)
         here = xp.arange(len(self.z)) == slot
         put = lambda new, old: xp.where(here.reshape(-1, *[1] * (old.ndim - 1)), new, old).astype(old.dtype)
@@ -102,8 +102,8 @@ class Pool:
         return log_weights.reshape(*log_weights.shape[:-2], -1).astype(self.z.dtype)
 
     def without_first(self) -> Pool:
-        """Leave out the nodes that the pool began with: as their law is not known at the others, weights are not exact
-        with them, but good enough to say where the next nodes should be."""
+        """Leave out the nodes that the pool began with: as their distribution is not known at the others, weights are
+        not exact with them, but good enough to say where the next nodes should be."""
         return replace(self, is_used=self.is_used & (numbers(self).arange(len(self.z)) > 0))
 
     @property
@@ -121,7 +121,7 @@ def effective(log_weights: Float[Numbers, "*power all"]) -> Float[Numbers, "*pow
 def _at_rounds(
     law: Mixture, z: Float[Numbers, "round node param"], used: Bool[Numbers, " round"]
 ) -> Float[Numbers, "round node"]:
-    """Return the log density of one law at the nodes of the rounds that are used; of the others any number."""
+    """Return the log density of one distribution at the nodes of the rounds that are used; of the others any number."""
     if is_traced((law, z, used)):
         return law.log_density(z.reshape(-1, z.shape[-1])).reshape(z.shape[:2])
     found = np.full(z.shape[:2], LEAST, z.dtype)
@@ -130,7 +130,7 @@ def _at_rounds(
 
 
 def _by_laws(laws: Mixture, z: Float[Numbers, "node param"], used: Bool[Numbers, " law"]) -> Float[Numbers, "law node"]:
-    """Return the log density of the laws that are used; of the others any number."""
+    """Return the log density of the distributions that are used; of the others any number."""
     if is_traced((laws, z, used)):
         return jax.lax.map(lambda law: law.log_density(jnp.asarray(z)), laws)
     found = np.full((len(used), len(z)), LEAST, z.dtype)

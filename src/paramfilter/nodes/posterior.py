@@ -14,6 +14,8 @@ from jaxtyping import Float
 
 from paramfilter.arguments import require_key, whole_number
 from paramfilter.filters.posterior import Values, levels_of
+from paramfilter.filters.state import in_brief
+from paramfilter.labels import prior_in_brief
 from paramfilter.nodes.advance import theta_moments
 from paramfilter.nodes.inner_check import shift_of_mean
 from paramfilter.nodes.reading import Cloud, read
@@ -36,6 +38,10 @@ class NodePosterior:
 
     filter: NodeFilter
     state: NodeState
+
+    def __repr__(self) -> str:
+        names = prior_in_brief(self.filter.model.original.prior)
+        return f"{type(self).__name__}({names}; {in_brief(self.state)})"
 
     @cached_property
     def cloud(self) -> Cloud:

@@ -1,6 +1,6 @@
-"""Where new nodes come from: a law on the space of theta that can be drawn from and whose density is known exactly.
+"""Where new nodes come from: a distribution of theta that can be drawn from and whose density is known exactly.
 
-A new set of nodes is a lattice, mapped by a mixture of three laws:
+A new set of nodes is a lattice, mapped by a mixture of three distributions:
 
 - most nodes from kernels, N(c_k, S_k) around centers c_k that were chosen from the weighted nodes, with the covariance
   of those near by; or, with many parameters, where kernels leave holes between them, from one Gaussian;
@@ -54,11 +54,11 @@ class Normal:
     scale: Float[Numbers, "param param"]
 
     def at(self, e: Float[Numbers, "node param"]) -> Float[Numbers, "node param"]:
-        """Turn standard normal values into values of this law."""
+        """Turn standard normal values into values of this distribution."""
         return self.mean + e @ self.scale.T
 
     def standard(self, z: Float[Numbers, "node param"]) -> Float[Numbers, "node param"]:
-        """Turn values of this law into standard normal ones."""
+        """Turn values of this distribution into standard normal ones."""
         return (z - self.mean) @ numbers(self, z).linalg.inv(self.scale).T
 
     def log_density(self, z: Float[Numbers, "node param"]) -> Float[Numbers, " node"]:
@@ -107,7 +107,7 @@ class Mixture:
         return cls(np.zeros((*size, dimension), precision), np.broadcast_to(unit, (*size, *unit.shape)), normal, normal)
 
     def at(self, e: Float[Numbers, "node param"], choice: Float[Numbers, "node 2"]) -> Float[Numbers, "node param"]:
-        """Map standard normal values; uniform ones choose the law and the center."""
+        """Map standard normal values; uniform ones choose the distribution and the center."""
         xp = numbers(self, e)
         chosen = xp.floor(choice[:, 1] * len(self.centers)).astype(int)
         z = self.centers[chosen] + (self.scales[chosen] @ e[:, :, None])[:, :, 0]

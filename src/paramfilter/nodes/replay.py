@@ -80,7 +80,7 @@ class Rounds:
     Attributes:
         number: How many there were.
         nodes: Of the best one.
-        pool: Nodes of the last rounds, with the laws that they were drawn from.
+        pool: Nodes of the last rounds, with the distributions that they were drawn from.
         width: Of the next kernels.
         ess: Effective sample size of `nodes`.
     """
@@ -198,7 +198,7 @@ def another_round(filter: NodeFilter, state: NodeState, pool: Pool, number: int)
 
 
 def _drawn(filter: NodeFilter, state: NodeState, around: Mixture, number: Int[Numbers, ""]) -> Nodes:
-    """Draw nodes from a law, and take them through all data."""
+    """Draw nodes from a distribution, and take them through all data."""
     xp, precise = numbers(state, around), around.centers.dtype
     e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, number)
     z = around.at(xp.asarray(e, precise), xp.asarray(choice, precise))

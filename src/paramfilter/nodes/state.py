@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import jax
 from jaxtyping import Float, Int, PyTree
 
+from paramfilter.filters.state import in_brief
 from paramfilter.nodes.inner.base import Constants, InnerState
 from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.types import Inputs, KeyArray, Numbers, Observation, Theta
@@ -24,7 +25,7 @@ class Nodes:
         constants: What the inner filter needs of theta.
         x: What the inner filter knows of the state; nodes are the last axis.
         log_prior: log p(z).
-        log_proposal: Log density of the law that the nodes were drawn from.
+        log_proposal: Log density of the distribution that the nodes were drawn from.
         log_likelihood: log p(y_1..y_t | z), less `offset`.
         offset: What was taken off the log likelihoods, so that the largest stays near zero and keeps its digits.
         log_total: Log of the sum of the weights.
@@ -101,3 +102,6 @@ class NodeState:
         """The estimate of log p(y_1..y_t)."""
         offset, log_mean = self.nodes.offset, self.nodes.log_total - math.log(len(self.nodes.log_prior))
         return offset.total + (offset.lost + log_mean)
+
+    def __repr__(self) -> str:
+        return f"NodeState({in_brief(self)})"

@@ -6,8 +6,9 @@
     figure = pf.plots.parameters({"EPF": tree, "SIR": other})   # several results, compared
 
 `names` picks variables, `truth` draws known values, `level` sets the width of the intervals, `last` draws the last
-steps only, and `title` replaces the title, which by default names the model, the filter and its size. Colors are taken
-from Okabe and Ito, each with a line style of its own. Long series are thinned before they are drawn.
+steps only, and `title` replaces the title, which by default names the model, the filter and its size. `labels` replaces
+the texts at axes, for example to add units: `labels={"x": "level, m"}`. Colors are taken from Okabe and Ito, each with
+a line style of its own. Long series are thinned before they are drawn.
 """
 
 import lazy_loader

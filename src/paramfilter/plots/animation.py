@@ -23,6 +23,7 @@ from paramfilter.plots.style import (
     grid,
     legend_below,
     note,
+    relabel,
     set_title,
     styled,
     without_y,
@@ -46,6 +47,7 @@ def animation(
     level: float = 0.9,
     last: int | None = None,
     title: str | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Any:
     """Return an animation of the density of each parameter, from the first observation to the last, over its prior.
 
@@ -59,6 +61,7 @@ def animation(
         level: Changes nothing: densities are drawn, not intervals.
         last: Number of steps to play, up to the last; None for all.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     matplotlib, pyplot = extra("matplotlib", EXTRA), extra("matplotlib.pyplot", EXTRA)
     trees, asked = opened(results, last), asked_for(names, truth, level, last)
@@ -70,6 +73,7 @@ def animation(
             curves |= _prepared(axis, trees, one, true_value(asked, one))
         legend_below(figure, *axes)
         note(figure, remark)
+        relabel(figure, labels or {})
         set_title(figure, heading_of(trees) if title is None else title)
         clock = axes[0].text(0.0, 1.04, "", transform=axes[0].transAxes, color=QUIET, fontsize=9)
     first = next(iter(trees.values()))
@@ -79,7 +83,7 @@ def animation(
     def frame(step: int) -> list[Any]:
         for (one, label), curve in curves.items():
             curve.set_data(*_density(variable_of(trees[label], "filtered", one), one, step))
-        clock.set_text(f"after {num_seen - num_steps + step + 1} observations")
+        clock.set_text(f"after {num_seen - num_steps + step + 1} steps")
         return [*curves.values(), clock]
 
     pyplot.close(figure)

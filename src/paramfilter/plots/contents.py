@@ -93,10 +93,23 @@ def has_nodes(tree: Any) -> bool:
     return "kept" in json.loads(tree.attrs["fingerprint"])
 
 
+def approximately(tree: Any) -> str:
+    """Return what a legend adds to intervals of states and one-step forecasts, which node filters keep moments of."""
+    return " (normal approximation)" if has_nodes(tree) else ""
+
+
 def _span_of(tree: Any) -> str:
     num, times = tree.attrs["num_observations"], tree["filtered"]["time"].to_numpy()
     until = f" to {np.datetime_as_string(times[-1], unit='D')}" if times.dtype.kind == "M" else ""
-    return f"{num} observations{until}"
+    if "num_missing" not in tree.attrs:  # the data were not given, so rows without a value are not known
+        return f"{num} steps{until}"
+    missing = f" ({tree.attrs['num_missing']} missing)" if tree.attrs["num_missing"] else ""
+    return f"{num - tree.attrs['num_missing']} observations{missing}{until}"
+
+
+def time_name(trees: Mapping[str, Any]) -> str:
+    """Name the time axis: steps are counted if the data have no times."""
+    return "step" if all(tree.attrs.get("counts_steps", 0) for tree in trees.values()) else "time"
 
 
 def components_drawn(
@@ -194,5 +207,21 @@ def _components(tree: Any, group: str) -> list[Component]:
 
 
 def true_value(asked: Asked, one: Component) -> float | None:
-    """Return the known value of a component, if there is one."""
-    return float(np.asarray(asked.truth[one.name])[one.place]) if one.name in asked.truth else None
+    """Return the known value of a component, if there is one; the last, if it changes over time."""
+    path = true_path(asked, one, 1)
+    return None if path is None else float(path[-1])
+
+
+def true_path(asked: Asked, one: Component, num_steps: int) -> np.ndarray | None:
+    """Return the known value of a component at each of the last steps, if there is one.
+
+    A value with one axis more than the parameter has changes over time, along its first axis.
+    """
+    if one.name not in asked.truth:
+        return None
+    values = np.asarray(asked.truth[one.name], float)
+    if values.ndim <= len(one.place):
+        return np.full(num_steps, values[one.place])
+    if len(values) < num_steps:
+        raise DataError(f"truth of {one.name!r} has {len(values)} values over time; the result has {num_steps} steps.")
+    return values[-num_steps:, *one.place]

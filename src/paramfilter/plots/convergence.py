@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from paramfilter.errors import DataError
-from paramfilter.plots.contents import components_drawn, true_value, variable_of
+from paramfilter.plots.contents import components_drawn, true_path, true_value, variable_of
 from paramfilter.plots.style import (
     GAP,
     INK,
@@ -39,10 +39,11 @@ def convergence(trees: dict[str, Any], asked: Asked) -> Any:
     Args:
         results: A result, its path, `(state, history)`, or a dict of these to compare.
         names: Parameters to draw; None for all that `truth` names, at most twelve.
-        truth: Known values by name; needed.
+        truth: Known values by name, with a leading time axis if they change; needed.
         level: Changes nothing: the band is that of two sds.
         last: Number of steps to draw, up to the last; None for all, on a logarithmic axis.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     if not asked.truth:
         raise DataError('convergence needs truth={"name": value} to measure distances from.')
@@ -55,7 +56,8 @@ def convergence(trees: dict[str, Any], asked: Asked) -> Any:
         axis.axhspan(-BAND, BAND, color=GAP, linewidth=0, label="±2 posterior sds")
         axis.axhline(0.0, color=INK, linewidth=0.8)
         for label, tree, look in styled(trees):
-            errors = _errors(variable_of(tree, "filtered", one), one, true_value(asked, one))
+            variable = variable_of(tree, "filtered", one)
+            errors = _errors(variable, one, true_path(asked, one, variable.sizes["time"]))
             num_before = tree.attrs["num_observations"] - len(errors)
             steps = np.unique(np.geomspace(1, len(errors), min(len(errors), MOST_POINTS)).astype(int))
             values = errors[steps - 1]
@@ -66,16 +68,13 @@ def convergence(trees: dict[str, Any], asked: Asked) -> Any:
         _say_where_it_ends(axis)
         if asked.last is None:
             axis.set_xscale("log")
-    label_time(axes)
-    for axis in axes:
-        if axis.get_xlabel():
-            axis.set_xlabel("observations")
+    label_time(axes, "step")
     legend_below(figure, *axes)
     note(figure, remark)
     return figure
 
 
-def _errors(variable: Any, one: Any, truth: float | None) -> np.ndarray:
+def _errors(variable: Any, one: Any, truth: Any) -> np.ndarray:
     mean, sd = values_of(variable, one, "mean"), values_of(variable, one, "sd")
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = (mean - truth) / sd

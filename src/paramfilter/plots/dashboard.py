@@ -6,7 +6,7 @@ from typing import Any
 
 from paramfilter.errors import DataError
 from paramfilter.extras import extra
-from paramfilter.plots.contents import column_of, components_drawn, observed_components
+from paramfilter.plots.contents import column_of, components_drawn, observed_components, time_name
 from paramfilter.plots.forecast import draw_forecast
 from paramfilter.plots.gaps import shade_gaps
 from paramfilter.plots.health import STRIPS, draw_strip, warnings_of
@@ -33,6 +33,7 @@ def dashboard(trees: dict[str, Any], asked: Asked) -> Any:
         level: Of the wide intervals, 0.9 by default; the dark ones hold half of the mass.
         last: Number of steps to draw, up to the last; None for all.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     if len(trees) > 1:
         raise DataError("dashboard draws one run; compare several with parameters, health or evidence.")
@@ -44,7 +45,7 @@ def dashboard(trees: dict[str, Any], asked: Asked) -> Any:
     strip = STRIPS[0]
     left = [lambda axis, one=one: _data(axis, tree, one, every) for one in observed]
     left += [lambda axis, one=one: _state(axis, tree, one, every) for one in states]
-    right = [lambda axis, one=one: draw_parameter(axis, trees, one, asked) for one in unknown]
+    right = [lambda axis, one=one: draw_parameter(axis, trees, one, asked, "parameters: ") for one in unknown]
     coming = observed[:1] if "predictions" in tree.children else []
     ahead = [lambda axis, one=one: _forecast(axis, tree, one, every) for one in coming]
     figure, axes = _columns(len(left) + 1, len(right) + len(ahead))
@@ -52,10 +53,12 @@ def dashboard(trees: dict[str, Any], asked: Asked) -> Any:
         draw(axis)
     draw_strip(axes[0][-1], strip, tree, LOOKS[0], "")
     axes[0][-1].set(ylim=(0, 1.05), ylabel=strip.label)
+    axes[0][-1].margins(x=0.01)
     over_time = [*axes[0], *axes[1][: len(right)]]
+    _share_times(over_time)
     shade_gaps(over_time, tree)
     for axis in (axes[0][-1], axes[1][-1]):
-        axis.set_xlabel("time")
+        axis.set_xlabel(time_name(trees))
     legend_below(figure, *axes[0], *axes[1])
     note(figure, "; ".join(filter(None, [*warnings_of(trees).values(), remark, more])))
     return figure
@@ -70,7 +73,15 @@ def _columns(num_left: int, num_right: int) -> tuple[Any, list[list[Any]]]:
     for part, num in zip(parts, (num_left, num_right), strict=True):
         cells = part.subgridspec(num, 1)
         columns.append([figure.add_subplot(cell) for cell in cells])
+        figure.align_ylabels(columns[-1])
     return figure, columns
+
+
+def _share_times(axes: list[Any]) -> None:
+    """Give panels one time axis, so that what stands below each other happened at the same time."""
+    ends = [axis.get_xlim() for axis in axes]
+    for axis in axes:
+        axis.set_xlim(min(left for left, _ in ends), max(right for _, right in ends))
 
 
 def _data(axis: Any, tree: Any, one: Any, asked: Asked) -> None:
@@ -79,7 +90,7 @@ def _data(axis: Any, tree: Any, one: Any, asked: Asked) -> None:
 
 
 def _state(axis: Any, tree: Any, one: Any, asked: Asked) -> None:
-    draw_state(axis, tree, one, asked, LOOKS[0])
+    draw_state(axis, tree, one, asked, LOOKS[0], with_data=False)
     axis.set_ylabel(str(one))
 
 

@@ -23,6 +23,7 @@ def error_against_order(trees: dict[str, Any], asked: Asked) -> Any:
         level: Changes nothing: no interval is drawn.
         last: Number of steps to take the worst of, up to the last; None for all.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     try:
         orders = np.array([float(label) for label in trees])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from paramfilter.labels import Component
-from paramfilter.plots.contents import column_of, group_of, observed_components
+from paramfilter.plots.contents import column_of, group_of, observed_components, time_name
 from paramfilter.plots.ribbon import INNER
 from paramfilter.plots.style import INK, QUIET, Asked, Look, legend_below, panels, picture, styled
 
@@ -28,6 +28,7 @@ def forecast(trees: dict[str, Any], asked: Asked) -> Any:
         level: Of the wide interval, 0.9 by default; the dark one holds half of the draws.
         last: Number of past observations to draw; None for twice as many as there are steps ahead.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     parts = observed_components(next(iter(trees.values())), asked)
     cells = [(one, *row) for one in parts for row in styled(trees)]
@@ -36,7 +37,7 @@ def forecast(trees: dict[str, Any], asked: Asked) -> Any:
         draw_forecast(axis, tree, one, asked, Look(look.color, "-"))
         axis.set_title(label, fontsize=9)
         if axis.get_subplotspec().is_last_row():
-            axis.set_xlabel("time" if "time" in tree["predictions"].coords else "steps from the last observation")
+            axis.set_xlabel(time_name({"": tree}) if "time" in tree["predictions"].coords else "steps ahead")
     for first in range(0, len(axes), len(trees)):
         ends = [axis.get_ylim() for axis in axes[first : first + len(trees)]]
         for axis in axes[first : first + len(trees)]:

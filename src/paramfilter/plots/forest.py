@@ -18,9 +18,9 @@ from paramfilter.plots.style import (
     EXTRA,
     GAP,
     INK,
-    MOST_COLUMNS,
     WIDTH,
     Asked,
+    columns_for,
     legend_below,
     note,
     picture,
@@ -36,8 +36,7 @@ def forest(trees: dict[str, Any], asked: Asked) -> Any:
     """Draw the interval of each component of each parameter, or of each series of a fleet, one row each.
 
     Each parameter has a panel and a scale of its own; gray is the prior's interval, a cross a posterior that has
-    collapsed to one value. Intervals of a fleet are those of a
-    normal distribution with the posterior's mean and sd.
+    collapsed to one value. Intervals of a fleet are those of a normal distribution with the posterior's mean and sd.
 
     Args:
         results: A result, its path, `(state, history)`, `(fleet, fleet_state)`, or a dict of these to compare.
@@ -46,6 +45,7 @@ def forest(trees: dict[str, Any], asked: Asked) -> Any:
         level: Of the thin line, 0.9 by default; the thick one holds half of the mass.
         last: Changes nothing: posteriors are those of the last step.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     pyplot = extra("matplotlib.pyplot", EXTRA)
     tables = {label: _table_of(tree, asked.level) for label, tree in trees.items()}
@@ -53,7 +53,7 @@ def forest(trees: dict[str, Any], asked: Asked) -> Any:
     names = chosen(list(first), asked)
     sizes = [min(len(first[name]), MOST_ROWS) for name in names]
     is_even = len(set(sizes)) == 1
-    columns = min(MOST_COLUMNS, len(names)) if is_even else 1
+    columns = columns_for(len(names)) if is_even else 1
     heights = [0.35 + ROW_HEIGHT * size * (1 + 0.4 * (len(trees) - 1)) for size in sizes[::columns]]
     figure, axes = pyplot.subplots(
         len(heights),
@@ -97,6 +97,8 @@ def _panel(axis: Any, name: str, trees: dict[str, Any], tables: dict[str, Any], 
         values = np.broadcast_to(np.ravel(np.asarray(asked.truth[name], float)), len(known))[: len(labels)]
         axis.plot(values, np.arange(len(labels)), "|", color=INK, ms=9, mew=1.4, label="truth")
     axis.set_yticks(np.arange(len(labels)), labels)
+    if labels == [name]:  # the title says it
+        axis.set_yticks([])
     axis.set_ylim(len(labels) - 0.4, -0.6)
     axis.set_title(name)
 

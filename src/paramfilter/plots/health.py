@@ -12,7 +12,7 @@ from paramfilter.beliefs import ERROR_LIMIT
 from paramfilter.diagnostics import examine
 from paramfilter.diagnostics.codes import CODES
 from paramfilter.diagnostics.diagnosis import LEAST_ESS, RHAT_LIMIT
-from paramfilter.plots.contents import chosen, group_of, has_nodes
+from paramfilter.plots.contents import chosen, group_of, has_nodes, time_name
 from paramfilter.plots.gaps import shade_gaps
 from paramfilter.plots.style import ALARM, Asked, label_time, legend_below, note, panels, picture, styled, thinned
 from paramfilter.results import record_of
@@ -35,6 +35,7 @@ def health(trees: dict[str, Any], asked: Asked) -> Any:
         level: Changes nothing: no interval is drawn.
         last: Number of steps to draw, up to the last; None for all.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     known = {strip.label: strip for strip in [*STRIPS, *_of_codes(trees)] if any(map(strip.has_values, trees.values()))}
     strips = [known[label] for label in chosen(list(known), asked)]
@@ -45,7 +46,7 @@ def health(trees: dict[str, Any], asked: Asked) -> Any:
                 draw_strip(axis, strip, tree, look, label)
         _finish(axis, strip)
     shade_gaps(axes, next(iter(trees.values())))
-    label_time(axes)
+    label_time(axes, time_name(trees))
     found = warnings_of(trees)
     if len(trees) > 1:
         codes = {label: ", ".join(word for word in said.split() if word in CODE_NAMES) for label, said in found.items()}

@@ -23,6 +23,7 @@ class LiveView:
         for y in stream:
             state, info = filter.step(state, y)
             view.update(state, info)
+        view.show(state)
 
     In a notebook the picture is shown below the cell and replaced in place; elsewhere `view.figure` is the last one.
 
@@ -64,8 +65,8 @@ class LiveView:
         if time.monotonic() - self._drawn_at >= self._every:
             self.show(state)
 
-    def show(self, state: Any) -> Any:
-        """Draw what was taken in so far, whatever the time, and return the figure.
+    def show(self, state: Any) -> None:
+        """Draw what was taken in so far, whatever the time; after the last step this completes the picture.
 
         Args:
             state: The filter's state after the last step.
@@ -75,7 +76,6 @@ class LiveView:
         self.figure = self._draw(trees, **self._options, **window)
         self._drawn_at = time.monotonic()
         self._display()
-        return self.figure
 
     def _display(self) -> None:
         """Replace the picture in a notebook; without one there is nothing to do."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from paramfilter.labels import Component
-from paramfilter.plots.contents import column_of, group_of, interval, observed_components
+from paramfilter.plots.contents import approximately, column_of, group_of, interval, observed_components, time_name
 from paramfilter.plots.gaps import shade_gaps
 from paramfilter.plots.ribbon import INNER
 from paramfilter.plots.style import ALARM, INK, Asked, Look, label_time, legend_below, panels, picture, styled, thinned
@@ -28,6 +28,7 @@ def one_step(trees: dict[str, Any], asked: Asked) -> Any:
         level: Of the wide band, 0.9 by default; the dark one holds half of the mass.
         last: Number of steps to draw, up to the last; None for all.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     parts = observed_components(next(iter(trees.values())), asked)
     cells = [(one, *row) for one in parts for row in styled(trees)]
@@ -37,7 +38,7 @@ def one_step(trees: dict[str, Any], asked: Asked) -> Any:
         said = f"{share:.0%} of the observations outside (expected {1 - asked.level:.0%})"
         axis.set_title(f"{label}: {said}" if label else said, fontsize=9)
     shade_gaps(axes, next(iter(trees.values())))
-    label_time(axes)
+    label_time(axes, time_name(trees))
     legend_below(figure, *axes)
     return figure
 
@@ -51,7 +52,7 @@ def draw_one_step(axis: Any, tree: Any, one: Component, asked: Asked, look: Look
     some = thinned(len(times))
     axis.fill_between(times[some], low[some], high[some], color=look.color, alpha=0.2, lw=0)
     inner = [end[some] for end in interval(foretold, one, INNER)]
-    said = f"one-step forecast: median, {INNER:.0%} and {asked.level:.0%} intervals"
+    said = f"one-step forecast: median, {INNER:.0%} and {asked.level:.0%} intervals{approximately(tree)}"
     axis.fill_between(times[some], *inner, color=look.color, alpha=0.28, lw=0)
     axis.plot(times[some], values_of(foretold, one, "q50")[some], color=look.color, lw=0.9, label=said)
     axis.plot(times, np.where(is_out, np.nan, seen), ".", color=INK, ms=3, label="data", rasterized=True)

@@ -29,6 +29,7 @@ def pairs(trees: dict[str, Any], asked: Asked) -> Any:
         level: Changes nothing: no interval is drawn.
         last: Changes nothing: the draws are those of the last step.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     pyplot = extra("matplotlib.pyplot", EXTRA)
     parts, remark = components_drawn(trees, "filtered", asked, MOST_PAIRS)

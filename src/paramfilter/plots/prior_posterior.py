@@ -35,6 +35,7 @@ def prior_posterior(trees: dict[str, Any], asked: Asked) -> Any:
         level: Of the interval below each density, 0.9 by default.
         last: Changes nothing: the posterior is that of the last step.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     parts, remark = components_drawn(trees, "filtered", asked)
     figure, axes = grid(len(parts), 2.2)
@@ -69,7 +70,8 @@ def _panel(axis: Any, trees: dict[str, Any], one: Component, asked: Asked) -> No
     alive = [draws for label, draws in after.items() if label not in gone] or [before]
     _zoom(axis, [*alive, *([[value]] if value is not None else [])], prior, [after[label] for label in gone])
     for place, (said, (_, _, look)) in enumerate(zip(contractions, styled(trees), strict=True)):
-        axis.text(0.01, 0.98 - 0.1 * place, said, color=look.color, size=8, va="top", transform=axis.transAxes)
+        style = {"color": look.color, "size": 8, "va": "top", "bbox": {"color": "white", "pad": 0.5, "alpha": 0.8}}
+        axis.text(0.01, 0.98 - 0.1 * place, said, transform=axis.transAxes, **style)
     axis.set_title(f"{one}: contraction", fontsize=9)
     axis.set_ylim(-0.06 * (1 + len(trees)) - 0.03, HIGHEST)
     without_y(axis)

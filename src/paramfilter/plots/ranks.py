@@ -36,6 +36,7 @@ def ranks(trees: dict[str, Any], asked: Asked) -> Any:
         level: Of the band, 0.9 by default.
         last: Number of steps whose ranks are counted, up to the last; None for all.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     found = {label: _ranks_of(one) for label, one in trees.items()}
     names = chosen(list(dict.fromkeys(name for one in found.values() for name in one)), asked)

@@ -9,7 +9,7 @@ import numpy as np
 
 from paramfilter.errors import DataError
 from paramfilter.labels import Component
-from paramfilter.plots.contents import components_drawn
+from paramfilter.plots.contents import approximately, components_drawn, time_name
 from paramfilter.plots.gaps import shade_gaps
 from paramfilter.plots.observed import draw_data
 from paramfilter.plots.ribbon import draw_ribbon, label_of
@@ -33,6 +33,7 @@ def state(trees: dict[str, Any], asked: Asked) -> Any:
         level: Of the wide interval, 0.9 by default; the dark one holds half of the mass.
         last: Number of steps to draw, up to the last; None for all.
         title: Replaces the title; "" for none.
+        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
     """
     parts, remark = components_drawn(trees, "filtered_state", asked)
     cells = [(one, *row) for one in parts for row in styled(trees)]
@@ -46,7 +47,7 @@ def state(trees: dict[str, Any], asked: Asked) -> Any:
     for first in range(0, len(axes), len(trees)):  # results of one component share their scale
         _share_y(axes[first : first + len(trees)])
     shade_gaps(axes, next(iter(trees.values())))
-    label_time(axes)
+    label_time(axes, time_name(trees))
     legend_below(figure, *axes)
     if not any(has_data) and "observed_data" in next(iter(trees.values())).children:
         remark = f"{remark}; {NO_DATA}" if remark else NO_DATA
@@ -54,10 +55,12 @@ def state(trees: dict[str, Any], asked: Asked) -> Any:
     return figure
 
 
-def draw_state(axis: Any, tree: Any, one: Component, asked: Asked, look: Look) -> bool:
+def draw_state(axis: Any, tree: Any, one: Component, asked: Asked, look: Look, with_data: bool = True) -> bool:
     """Draw a component of the state of one result into a panel; return whether data were drawn."""
-    has_data = draw_data(axis, tree, one, asked.level)
-    draw_ribbon(axis, tree, "filtered_state", one, asked.level, Look(look.color, "-"), label_of(asked.level))
+    has_data = with_data and draw_data(axis, tree, one, asked.level)
+    said = label_of(asked.level) + approximately(tree)
+    said = said if with_data else f"state: {said}"  # beside parameters of the same look
+    draw_ribbon(axis, tree, "filtered_state", one, asked.level, Look(look.color, "-"), said)
     if one.name in asked.truth:
         _draw_path(axis, tree["filtered_state"][one.name], asked.truth[one.name], one, asked.last)
     axis.margins(x=0.01)

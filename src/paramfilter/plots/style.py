@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from paramfilter.errors import DataError
 from paramfilter.extras import extra
 
 EXTRA = "plots"
@@ -105,12 +109,14 @@ def picture(draw: Callable[[dict[str, Any], Asked], Any]):
         level: float = 0.9,
         last: int | None = None,
         title: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Any:
         matplotlib = extra("matplotlib", EXTRA)
         trees = opened(results, last)
         with matplotlib.rc_context(LOOK):
             figure = draw(trees, asked_for(names, truth, level, last))
             label_few_texts(figure)
+            relabel(figure, labels or {})
             set_title(figure, heading_of(trees) if title is None else title)
         close_unless_shown(figure)
         return figure
@@ -127,6 +133,30 @@ def set_title(figure: Any, title: str) -> None:
     lines = [line for text in (title, figure.get_label()) if text for line in textwrap.wrap(text, width)]
     if lines:
         figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=11, color=INK)
+
+
+def relabel(figure: Any, labels: Mapping[str, str]) -> None:
+    """Replace what axes are called, also where more text follows, as in "phi: contraction"."""
+    known = []
+    for axes in figure.axes:
+        texts = [axes.xaxis.label, axes.yaxis.label, axes.title, axes._left_title]
+        if isinstance(axes.yaxis.get_major_formatter(), extra("matplotlib.ticker", EXTRA).FixedFormatter):
+            texts += axes.get_yticklabels()
+            axes.set_yticks(axes.get_yticks(), [_renamed(text.get_text(), labels) for text in axes.get_yticklabels()])
+        known += [part for text in texts for part in (text.get_text(), _name_in(text.get_text()))]
+        for text in texts[:4]:
+            text.set_text(_renamed(text.get_text(), labels))
+    if unknown := [name for name in labels if name not in known]:
+        raise DataError(f"labels has {unknown}, but the picture has {sorted(filter(None, set(known)))}.")
+
+
+def _name_in(text: str) -> str:
+    return re.split(r"[:\n]| \(", text, maxsplit=1)[0]
+
+
+def _renamed(text: str, labels: Mapping[str, str]) -> str:
+    name = text if text in labels else _name_in(text)
+    return labels[name] + text[len(name) :] if name in labels else text
 
 
 def close_unless_shown(figure: Any) -> None:
@@ -163,8 +193,13 @@ def panels(num: int, height: float, **options: Any) -> tuple[Any, Sequence[Any]]
 
 def grid(num: int, height: float, **options: Any) -> tuple[Any, Sequence[Any]]:
     """Return a figure with small panels side by side, row after row."""
-    columns = min(MOST_COLUMNS, num)
+    columns = columns_for(num)
     return _subplots(num, columns, max(0.75 * WIDTH, 0.5 + CELL_WIDTH * columns), height, **options)
+
+
+def columns_for(num: int) -> int:
+    """Return how many small panels stand side by side: four make a square."""
+    return 2 if num == 4 else min(MOST_COLUMNS, num)
 
 
 def _subplots(num: int, columns: int, width: float, height: float, **options: Any) -> tuple[Any, Sequence[Any]]:
@@ -174,15 +209,20 @@ def _subplots(num: int, columns: int, width: float, height: float, **options: An
     figure, axes = pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)
     for axis in axes.flat[num:]:
         axis.set_axis_off()
+    figure.align_ylabels(axes)
     return figure, list(axes.flat[:num])
 
 
 def legend_below(figure: Any, *axes: Any) -> None:
     """Put one legend of some axes below a figure, each label once, in as many columns as have room."""
-    found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    found: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
     widths = [0.65 + len(label) / 13 for label in found]
     columns = len(found)
-    while columns > 1 and sum(max(widths[first::columns]) for first in range(columns)) > figure.get_figwidth():
+    # As Matplotlib fills columns: one after the other.
+    while columns > 1 and sum(map(max, np.array_split(widths, columns))) > figure.get_figwidth():
         columns -= 1
     if found:
         figure.legend(list(found.values()), list(found), loc="outside lower left", ncols=columns)
@@ -193,11 +233,11 @@ def note(figure: Any, text: str) -> None:
     figure.set_label(text)
 
 
-def label_time(axes: Sequence[Any]) -> None:
+def label_time(axes: Sequence[Any], name: str) -> None:
     """Name the time axis of the panels that show its ticks."""
     for axis in axes:
-        if axis.get_subplotspec().is_last_row():
-            axis.set_xlabel("time")
+        if axis.get_subplotspec().is_last_row() or axis.xaxis.get_tick_params().get("labelbottom"):
+            axis.set_xlabel(name)
 
 
 def without_y(axis: Any) -> None:

@@ -33,7 +33,7 @@ class _Law:
     log_prob: Callable[[Any], Array]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CrowdModel(StateSpaceModel):
     """A model whose state is a crowd of states of another, with a leading axis of members."""
 

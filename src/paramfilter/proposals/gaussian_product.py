@@ -35,7 +35,7 @@ TOLERANCE = 1e-8
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class GaussianPlan:
-    """The law of the next state given y, as `center + factor @ N(0, I)`, and log p(y | x_prev, theta)."""
+    """The distribution of the next state given y, as `center + factor @ N(0, I)`, and log p(y | x_prev, theta)."""
 
     center: Float[Array, " state"]
     factor: Float[Array, "state state"]
@@ -66,7 +66,7 @@ class GaussianProduct(BoundProposal):
 
 
 def condition(moved: Gaussian, seen: Gaussian, slope: Float[Array, "obs state"], y: Float[Array, " obs"]):
-    """Return the law of x' given y, where `seen` is the law of y at the mean of x', and `slope` how y follows x'."""
+    """Return the distribution of x' given y; `seen` is that of y at the mean of x', and `slope` how y follows x'."""
     observed = ~jnp.isnan(y)
     noise = seen.observed_only(observed)
     residual = noise.whiten(jnp.where(observed, y - seen.mean, 0.0))
@@ -120,11 +120,11 @@ def is_gaussian_product(model: StateSpaceModel) -> bool:
 
 
 class _NotGaussianError(Exception):
-    """A law is not Gaussian; raised while tracing."""
+    """A distribution is not Gaussian; raised while tracing."""
 
 
 def _seen_from(model, theta, x_prev, point, inputs) -> tuple[Gaussian, Float[Array, "obs state"]]:
-    """Return the law of y at one state, and the slope of its mean there."""
+    """Return the distribution of y at one state, and the slope of its mean there."""
     _, unravel = ravel_pytree(x_prev)
 
     def law(flat):

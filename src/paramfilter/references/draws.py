@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from paramfilter.labels import prior_in_brief
 from paramfilter.numerics.weights import choose_by_weight
 from paramfilter.parameters import Parameters
 from paramfilter.references.posterior import WeightedThetas, natural
@@ -37,6 +38,9 @@ class DrawPosterior(WeightedThetas):
     standard_error: float | None = None
     rhat: float | None = None
     acceptance: float | None = None
+
+    def __repr__(self) -> str:
+        return f"DrawPosterior({prior_in_brief(self.parameters.prior)}; {len(self.log_weights)} draws)"
 
     @cached_property
     def theta(self) -> dict[str, np.ndarray]:  # pyright: ignore[reportIncompatibleVariableOverride]

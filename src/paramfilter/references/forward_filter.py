@@ -7,7 +7,7 @@ real); the weights w are those of the trapezoid rule times dx/ds. The rule conve
 spacing as long as f_t is smooth and has died away at both ends. So the range need only hold the *filtered* states: what
 the next observation rules out may fall off.
 
-- x_0 is integrated over its own nodes if it is Gaussian, so that its law may be as narrow as one likes.
+- x_0 is integrated over its own nodes if it is Gaussian, so that its distribution may be as narrow as one likes.
 - The transition matrix is made once (at every step if there are inputs) and stays in the cache: at 128 points a step
   takes 2 microseconds.
 - A transition that is narrower than the spacing makes rows that sum to more than one. They are scaled back, which

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
+from paramfilter.labels import prior_in_brief
 from paramfilter.parameters import Parameters
 from paramfilter.references.problem import NodeAnswers, Problem
 from paramfilter.references.surface import Surface
@@ -91,6 +92,9 @@ class GridPosterior(WeightedThetas):
     standard_error: Accuracy | None = None
     _coordinates: Coordinates = field(kw_only=True, repr=False)
     _surface: Surface = field(kw_only=True, repr=False)
+
+    def __repr__(self) -> str:
+        return f"GridPosterior({prior_in_brief(self.parameters.prior)}; {len(self.log_weights)} grid points)"
 
     def quantile(self, q: float | Float[np.ndarray, " q"]) -> dict[str, np.ndarray]:
         """Return quantiles of each parameter; an array of shares gives a leading axis.

@@ -92,7 +92,7 @@ def to_datatree(
     for name in ("posterior", "prior", "particles", "filtered"):
         groups[name] = _in_order(groups[name], filter.model.prior)
     tree = xarray.DataTree.from_dict(groups)
-    tree.attrs = _attributes(filter, state)
+    tree.attrs = _attributes(filter, state) | _about(data)
     for name in ("posterior", "prior"):
         tree[name].attrs = {"inference_library": "paramfilter", "sample_dims": ["chain", "draw"]}
     return tree
@@ -245,6 +245,13 @@ def _supports(filter: Filter) -> dict[str, dict[str, float]]:
         low, high = getattr(prior.support, "lower_bound", -np.inf), getattr(prior.support, "upper_bound", np.inf)
         bounds[name] = {"lower": float(np.min(low)), "upper": float(np.max(high))}
     return bounds
+
+
+def _about(data: Observations | None) -> dict[str, int]:
+    """Return whether steps are counted for lack of times, and how many rows have no observation at all."""
+    if data is None:
+        return {"counts_steps": 1}
+    return {"counts_steps": int(data.times is None), "num_missing": data.num_missing}
 
 
 def _attributes(filter: Filter, state: Any) -> dict[str, Any]:

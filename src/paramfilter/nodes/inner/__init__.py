@@ -1,4 +1,4 @@
-"""Inner filters: the law of the state given theta, for all nodes at once."""
+"""Inner filters: the distribution of the state given theta, for all nodes at once."""
 
 from paramfilter.nodes.inner.assumed_density import AssumedDensity, Guided
 from paramfilter.nodes.inner.base import InnerFilter

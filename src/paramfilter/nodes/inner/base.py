@@ -51,13 +51,13 @@ class InnerFilter(ABC):
 
     @abstractmethod
     def init(self, theta: Theta, inputs: Inputs) -> InnerState:
-        """Return the law of x_0 at each node."""
+        """Return the distribution of x_0 at each node."""
 
     @abstractmethod
     def step(
         self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs
     ) -> tuple[InnerState, Float[Array, " node"]]:
-        """Take in one observation; return the new law and log p(y_t | y_1..y_{t-1}, theta) at each node."""
+        """Take in one observation; return the new distribution and log p(y_t | y_1..y_{t-1}, theta) at each node."""
 
     @abstractmethod
     def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Forecast:

@@ -79,7 +79,7 @@ def bend(e: Any, shape: Shape) -> Any:
 
 
 def log_bent_normal(e: Float[Array, "state point node"], shape: Shape) -> Any:
-    """Return the log density of a bent standard normal law, without its constant."""
+    """Return the log density of a bent standard normal distribution, without its constant."""
     log_normal = -0.5 * sum(row**2 for row in e)
     skew = shape["skew"]
     if len(skew) == 0:

@@ -18,11 +18,11 @@ from paramfilter.types import Observation
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Forecast:
-    """What is foretold of each component of y; NaN where a law does not know it.
+    """What is foretold of each component of y; NaN where a distribution does not know it.
 
     Attributes:
         lower: P(Y < y).
-        upper: P(Y <= y): the same for a law without atoms.
+        upper: P(Y <= y): the same for a distribution without atoms.
         mean: E Y.
         variance: Var Y.
     """
@@ -49,7 +49,7 @@ def normal_forecast(
 
 
 def forecast_of(law: distributions.DistributionTree, y: Observation) -> Forecast:
-    """Return the forecast that a tree of laws is."""
+    """Return the forecast that a tree of distributions is."""
     leaves = jax.tree.leaves(law, is_leaf=distributions.is_distribution)
     parts = [_forecast_of_leaf(leaf, value) for leaf, value in zip(leaves, jax.tree.leaves(y), strict=True)]
     return jax.tree.map(lambda *each: jnp.concatenate(each), *parts)

@@ -24,7 +24,7 @@ NUM_TRIED = 3
 def linear_model(
     model: StateSpaceModel, asker: str, otherwise: str, parts: tuple[str, ...] = ("transition", "observation")
 ) -> LinearModel:
-    """Read a model's laws as matrices, or raise `ModelError` saying which of these parts bends."""
+    """Read a model's distributions as matrices, or raise `ModelError` saying which of these parts bends."""
     vector, to_state = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), probe(model).x))
     linear = LinearModel(model, vector.size, to_state, asker, otherwise)
     with jax.enable_x64(True):

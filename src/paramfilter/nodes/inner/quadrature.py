@@ -1,4 +1,4 @@
-"""Points and weights that integrate against a standard normal law."""
+"""Points and weights that integrate against a standard normal distribution."""
 
 from __future__ import annotations
 
