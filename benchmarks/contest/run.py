@@ -84,13 +84,16 @@ def measure(problem: Problem, entry: Entry, ladder: Ladder, size: dict[str, int]
             patience = BUSY * budget
             first = program.ask(next(tasks(problem, ladder, size))[1], SECONDS_TO_COMPILE + patience)
             row["cpu_seconds_first"] = rounded(first["cpu_seconds"])
+            wanted = FEWEST_RUNS
             for data_set, task in tasks(problem, ladder, size):
                 found = program.ask(task, SECONDS_TO_COMPILE + patience)
                 row["runs"].append(rounded(found) | {"data_set": data_set, "seed": task["seed"]})
                 if found["cpu_seconds"] > budget:
                     row["over_budget"] = True
                     break
-                if len(row["runs"]) >= runs_wanted(problem, row):
+                if len(row["runs"]) == FEWEST_RUNS:  # and not later: runs do not end when their error pleases
+                    wanted = runs_wanted(problem, row)
+                if len(row["runs"]) == wanted:
                     break
     except Failed as failure:
         row["failed"] = str(failure)[-500:]
@@ -117,9 +120,7 @@ def tasks(problem: Problem, ladder: Ladder, size: dict[str, int]) -> Iterator[tu
 
 
 def runs_wanted(problem: Problem, row: rows.Row) -> int:
-    """Return how many runs a rung needs, given those that were done."""
-    if len(row["runs"]) < FEWEST_RUNS:
-        return FEWEST_RUNS
+    """Return how many runs a rung needs, given the first few."""
     error = rows.judge(problem.name, row).error[-1]
     is_near = any(bar / NEAR < error < bar * NEAR for bar in rows.BARS)
     return MOST_RUNS if is_near else FEWEST_RUNS
