@@ -213,7 +213,7 @@ def one_more() -> tuple[list[str], list[list[object]]]:
     """Return what one more observation costs."""
     header = ["problem", "t", "algorithm", "size", "error", "CPU seconds for one more", "how"]
     lines = [
-        [row["problem"], row["t"], name_of(row), _size(row), _number(row.get("reached", np.nan)),
+        [row["problem"], row["t"], name_of(row), _size(row), _number(_or_nan(row.get("reached"))),
          f"{row['cpu_seconds']:.2g}" if "cpu_seconds" in row else row["failed"], row.get("how", "")]
         for row in _kept("one_more")
     ]  # fmt: skip
@@ -264,6 +264,10 @@ def _kept(name: str) -> list[rows.Row]:
 
 def _size(row: rows.Row) -> str:
     return " x ".join(f"{size:,}" for size in row["size"].values())
+
+
+def _or_nan(value: float | str | None) -> float:
+    return np.nan if value is None else float(value)  # NaN is kept as a text
 
 
 def _number(value: float) -> str:

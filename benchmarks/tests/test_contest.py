@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks.contest import references, rows
+from benchmarks.contest import references, rows, table
 from benchmarks.contest.entries.ours import ALGORITHMS
 from benchmarks.contest.entry import entries, entry
 from benchmarks.contest.evidence import verdict
@@ -136,6 +136,14 @@ def test_the_interval_of_an_error_holds_the_error_and_shrinks_with_runs():
     assert low < np.sqrt(np.mean(squares)) < high
     many_low, many_high = rows.bootstrap(np.tile(squares, 4))
     assert many_high - many_low < 0.7 * (high - low)
+
+
+def test_what_is_stored_makes_tables_of_even_lines():
+    for header, lines in (table.cells(0.25), table.one_more(), table.evidence()):
+        assert all(len(line) == len(header) for line in lines)
+    header, lines = table.all_rows()
+    assert lines and all(len(line) == len(header) or line[3] == "failed" for line in lines)
+    assert table.report().count("| problem |") == 2 and "of" in table.summary()
 
 
 def test_seeds_that_scatter_around_the_evidence_are_not_suspicious():
