@@ -60,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure what one more observation costs.")
     parser.add_argument("problems", nargs="*", default=list(PROBLEMS))
     parser.add_argument("--libraries", nargs="*", default=sorted({library for library, _ in ASKED}))
+    parser.add_argument("--algorithms", nargs="*", default=sorted({algorithm for _, algorithm in ASKED}))
     parser.add_argument("--times", nargs="*", type=int, default=TIMES)
     chosen = parser.parse_args(arguments)
     for problem in chosen.problems:
@@ -67,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ys = np.asarray(data(long, 0)[1])
         for (library, algorithm), (how, name) in ASKED.items():
             ladder = next(ladder for ladder in entry(library).ladders if ladder.algorithm == name)
-            if library not in chosen.libraries or not ladder.takes(problem):
+            is_chosen = library in chosen.libraries and algorithm in chosen.algorithms
+            if not is_chosen or not ladder.takes(problem):
                 continue
             size, reached = size_of(problem, library, name, ladder.rungs[0])
             for time in chosen.times:

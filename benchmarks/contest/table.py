@@ -110,8 +110,10 @@ def chart(axes: Any, bar: float) -> None:
     axes.plot([], [], "D", color=ORANGE, label="best of all others")
     labels = [f"{name.replace('_', ' ')}{' *' if name in HELD_OUT else ''}" for name in names]
     axes.set_yticks(range(len(names)), labels)
-    axes.set(xscale="log", xlabel=f"CPU seconds for an error of {bar} sd")
-    axes.margins(x=0.25)
+    axes.set(xscale="log", xlabel=f"CPU seconds for an error of {bar} sd", ylim=(-0.7, len(names) - 0.3))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
+    axes.margins(x=0.3)
     axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, fontsize=8, frameon=False)
 
 
@@ -189,12 +191,12 @@ def keeping_up(axes: Any, problem: str) -> None:
     for row in kept:
         lines.setdefault(f"{row['library']} {row['algorithm']}", []).append((row["t"], row["cpu_seconds"]))
     for name, points in sorted(lines.items()):
-        is_ours = name in ("ours node", "ours extended_parameter")
+        is_ours = name.startswith(("ours node", "ours extended"))
         times, costs = zip(*sorted(points), strict=True)
         axes.plot(times, costs, marker="o", ms=4, lw=3 if is_ours else 1.2, color=BLUE if is_ours else None)
         axes.annotate(name, (times[-1], costs[-1]), (6, 0), textcoords="offset points", va="center", fontsize=7)
     axes.set(xscale="log", yscale="log", xlabel="observations so far", ylabel="CPU s for one more", title=problem)
-    axes.margins(x=0.35)
+    axes.margins(x=0.45)
 
 
 def keeping_up_figure(plt: Any) -> Any:
