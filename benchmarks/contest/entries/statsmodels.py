@@ -60,9 +60,12 @@ class Linear(MLEModel):
         self.matrices, self.constrain = matrices_of(problem)
         size = len(np.asarray(self.matrices(jnp.zeros(self.parameters.dimension))[0]))
         super().__init__(ys, k_states=size, k_posdef=size, loglikelihood_burn=0)
-        self._init_keys += ["problem"]  # so that `append` can make the model of more data
         self.problem = problem
         self["selection"] = np.eye(size)
+
+    def clone(self, endog, exog=None, **options):
+        """Make the model of other data, which `append` asks for."""
+        return Linear(endog, self.problem)
 
     @property
     def param_names(self):
