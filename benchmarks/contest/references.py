@@ -142,8 +142,13 @@ def by_likelihood(name: str, of: Callable[[pf.StateSpaceModel, np.ndarray], LogL
     return method
 
 
-def by_joint_nuts(model: pf.StateSpaceModel, ys: np.ndarray, inputs: Inputs, seed: int) -> Answer:
-    return {"method": "NUTS on theta and states", **summary(joint_draws(model, ys, inputs, seed, NUM_DRAWS))}
+def by_joint_nuts(num_draws: int = NUM_DRAWS) -> Method:
+    """Sample theta and states."""
+
+    def method(model, ys, inputs, seed):
+        return {"method": "NUTS on theta and states", **summary(joint_draws(model, ys, inputs, seed, num_draws))}
+
+    return method
 
 
 def by_joint_nuts_and_weights(
@@ -180,16 +185,16 @@ METHODS: dict[str, Method] = {
     "multispecies": by_likelihood("Kalman filter", kalman_log_likelihood),
     "sin": by_grid,
     "nutria": by_joint_nuts_and_weights(NUTRIA_RANGE),
-    "epidemic": by_joint_nuts,
-    "rainfall_runoff": by_joint_nuts,
+    "epidemic": by_joint_nuts(),
+    "rainfall_runoff": by_joint_nuts(),
     "stochastic_volatility": by_joint_nuts_and_weights(VOLATILITY_RANGE, width_of_level, around_mu),
     "pound_dollar": by_joint_nuts_and_weights(VOLATILITY_RANGE, width_of_level, around_mu, SLOW_CHAINS),
     "cauchy_ar1": lambda model, ys, inputs, seed: by_moving_grid(model, ys, seed),
     "star": by_grid,
     "common_factor": by_likelihood("Kalman filter", kalman_log_likelihood),
-    "seat_belts": by_joint_nuts,
-    "fitzhugh_nagumo": by_joint_nuts,
-    "inflation": by_joint_nuts,
+    "seat_belts": by_joint_nuts(SLOW_CHAINS),
+    "fitzhugh_nagumo": by_joint_nuts(SLOW_CHAINS),
+    "inflation": by_joint_nuts(SLOW_CHAINS),
 }
 
 
