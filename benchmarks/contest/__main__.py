@@ -16,10 +16,9 @@ from collections.abc import Sequence
 
 from benchmarks.contest import rows, table
 from benchmarks.contest.entry import entries
-from benchmarks.contest.run import contest
+from benchmarks.contest.run import BUDGET, contest
 from benchmarks.problems import CONTEST
 
-BUDGET = 30.0
 SMALL_BUDGET = 3.0
 SMALL_PROBLEMS, SMALL_ENTRIES = ("ar1", "seat_belts"), ("ours", "numpyro", "statsmodels", "dynamax")
 SMALL_ALGORITHMS = ["node", "sir", "nuts", "nuts_noncentered", "maximum_likelihood", "unscented"]

@@ -20,6 +20,8 @@ from benchmarks.contest.program import Failed, Program, task_of
 from benchmarks.problems import Problem, data, inputs_of
 from paramfilter.auto import choose_algorithm
 
+BUDGET = 30.0
+"""CPU seconds a run."""
 FEWEST_RUNS, MOST_RUNS = 5, 20
 NEAR = 2.0
 """A rung whose error is within this factor of a bar has the most runs."""

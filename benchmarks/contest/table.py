@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.contest import rows
-from benchmarks.contest.entry import entries
+from benchmarks.contest.entry import OURS, Ladder, entries
+from benchmarks.contest.run import BUDGET, goes_on
 from benchmarks.problems import CONTEST, HELD_OUT
 from benchmarks.tables import RESULTS
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"
 """Of Okabe and Ito, which the color-blind can tell apart."""
 NOT_RUN = "not run"
+UNFINISHED = "others not finished"
 
 
 def problems() -> list[str]:
@@ -65,7 +67,8 @@ def headline(bar: float) -> str:
     for problem in problems():
         default, rival = (rows.cheapest(problem, kind, bar) for kind in ("default", "rival"))
         mark = " (held out)" if problem in HELD_OUT else ""
-        cells = (f"`{problem}`{mark}", _winner(default), _winner(rival), *_ratios(default, rival))
+        ratios = (UNFINISHED, "") if rival is None and not is_finished(problem, bar) else _ratios(default, rival)
+        cells = (f"`{problem}`{mark}", _winner(default), _winner(rival), *ratios)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -82,12 +85,29 @@ def _ratios(default: tuple | None, rival: tuple | None) -> tuple[str, str]:
     )
 
 
+def is_finished(problem: str, bar: float) -> bool:
+    """Tell whether all other libraries have been run as far as the protocol wants, without a failure."""
+    ladders = [ladder for name, one in entries().items() if name != OURS for ladder in one.ladders]
+    return all(_has_ended(problem, ladder, bar) for ladder in ladders if ladder.takes(problem))
+
+
+def _has_ended(problem: str, ladder: Ladder, bar: float) -> bool:
+    same = lambda row: (row["library"], row["algorithm"]) == (ladder.library, ladder.algorithm)
+    own = [verdict for row, verdict in rows.judged(problem) if same(row)]
+    if not own or any(map(same, rows.failures(problem))):
+        return False
+    return len(own) == len(ladder.rungs) or any(v.reaches(bar) or not goes_on(v, BUDGET) for v in own)
+
+
 def num_wins(bar: float) -> tuple[int, int, int]:
     """Return on how many problems our default needs a tenth of the best rival's CPU, less than it, and of how many."""
     tenth = less = 0
     for problem in problems():
         default, rival = (rows.cheapest(problem, kind, bar) for kind in ("default", "rival"))
-        ratio = np.inf if rival is None else rival[1].cpu_seconds / default[1].cpu_seconds if default else 0.0
+        if rival is None:
+            ratio = np.inf if is_finished(problem, bar) else np.nan
+        else:
+            ratio = rival[1].cpu_seconds / default[1].cpu_seconds if default else 0.0
         tenth += default is not None and ratio >= rows.WIN
         less += default is not None and ratio > 1
     return tenth, less, len(problems())
@@ -105,6 +125,8 @@ def chart(axes: Any, bar: float) -> None:
             if kind in costs:
                 axes.plot(costs[kind], place, marker, color=color, ms=7)
         note = "nobody" if not costs else _note(found["default"], found["rival"])
+        if found["rival"] is None and not is_finished(problem, bar):
+            note = UNFINISHED
         right = max(costs.values(), default=0.01)
         axes.annotate(note, (right, place), (9, 0), textcoords="offset points", va="center", fontsize=8)
     axes.plot([], [], "o", color=BLUE, label="our default")
@@ -140,7 +162,7 @@ def cells(bar: float) -> tuple[list[str], list[list[str]]]:
     return ["algorithm", *problems()], lines
 
 
-def _cell(problem: str, ladder: Any, bar: float) -> str:
+def _cell(problem: str, ladder: Ladder, bar: float) -> str:
     if not ladder.takes(problem):
         return ladder.reason
     same = lambda row: (row["library"], row["algorithm"]) == (ladder.library, ladder.algorithm)

@@ -146,6 +146,15 @@ def test_what_is_stored_makes_tables_of_even_lines():
     assert table.report().count("| problem |") == 2 and "of" in table.summary()
 
 
+def test_no_problem_is_won_by_rivals_that_failed_or_were_not_run(monkeypatch):
+    ladder = entry("numpyro").ladders[0]
+    own = {"library": "numpyro", "algorithm": "nuts", "size": ladder.rungs[0]}
+    for stored in ([], [own | {"runs": [], "failed": "TypeError"}]):
+        monkeypatch.setattr(rows, "load", lambda problem, stored=stored: stored)
+        assert not table.is_finished("regime_switching", 0.25)
+        assert table.num_wins(0.25)[:2] == (0, 0)
+
+
 def test_seeds_that_scatter_around_the_evidence_are_not_suspicious():
     """The mean of exp(s u - s^2 / 2) is 1 for a normal u; the same with half a nat more is off."""
     scatter = 0.3 * np.array([-1.5, -1.0, -0.7, -0.4, -0.1, 0.1, 0.4, 0.7, 1.0, 1.5]) - 0.3**2 / 2

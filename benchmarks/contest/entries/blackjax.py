@@ -57,9 +57,9 @@ def refit(task: Task):
 def compiled(problem: str, algorithm: str, length: int, num_draws: int):
     """Return a compiled chain for data of a length."""
     parameters = model_of(problem).parameters
+    target = target_of(Task(problem, np.zeros(0), None, (), algorithm, {}, 0), FORMS[algorithm])
 
     def run(key, ys, inputs):
-        target = target_of(Task(problem, np.zeros(0), None, (), algorithm, {}, 0), FORMS[algorithm])
         key_start, key_adapt, key_run = jax.random.split(key, 3)
         log_density = lambda at: target.log_density(ys, inputs, at)
         adaptation = blackjax.window_adaptation(blackjax.nuts, log_density)

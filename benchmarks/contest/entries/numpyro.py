@@ -64,9 +64,9 @@ def fit(task: Task):
 def compiled(problem: str, algorithm: str, length: int, num_draws: int):
     """Return a compiled chain for data of a length."""
     parameters = model_of(problem).parameters
+    target = target_of(Task(problem, np.zeros(0), None, (), algorithm, {}, 0), FORMS[algorithm])
 
     def run(key, ys, inputs):
-        target = target_of(Task(problem, np.zeros(0), None, (), algorithm, {}, 0), FORMS[algorithm])
         key_start, key_run = jax.random.split(key)
         kernel = NUTS(
             potential_fn=lambda at: -target.log_density(ys, inputs, at),
@@ -83,9 +83,9 @@ def compiled(problem: str, algorithm: str, length: int, num_draws: int):
 def warm_start(problem: str, form: str, length: int, num_draws: int):
     """Return a compiled chain that begins where another has ended, with its step and mass matrix and no warm-up."""
     parameters = model_of(problem).parameters
+    target = target_of(Task(problem, np.zeros(0), None, (), "", {}, 0), form)
 
     def run(key, ys, inputs, start, step_size, inverse_mass):
-        target = target_of(Task(problem, np.zeros(0), None, (), "", {}, 0), form)
         kernel = NUTS(
             potential_fn=lambda at: -target.log_density(ys, inputs, at),
             step_size=step_size,

@@ -50,6 +50,7 @@ class Target:
 def target_of(task: Task, form: str, length: int | None = None) -> Target:
     """Write a problem's log posterior in a form; `length` is what the series is padded to."""
     model = model_of(task.problem)
+    model.parameters.log_prior(model.parameters.prior_draws[0])  # what it finds out, it finds out before it is compiled
     ys, inputs = padded(task.ys, length), each_table(lambda table: padded(table, length, "edge"), task.inputs)
     ys, inputs = jnp.asarray(ys, float), each_table(lambda table: jnp.asarray(table, float), inputs)
     draw = lambda key: model.parameters.sample(key)
