@@ -18,14 +18,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environments import ENVIRONMENTS
+from benchmarks.environments import THIS_PROJECT, python_in
 
 FOLDER = Path(__file__).parent / "entries"
 OURS = "ours"
@@ -77,15 +76,8 @@ class Entry:
         if self.name == OURS:
             return sys.executable
         digest = hashlib.sha256("\n".join(self.packages).encode()).hexdigest()[:8]
-        folder = ENVIRONMENTS / f"{self.name}-{digest}"
-        if not folder.exists():
-            project = ("-e", str(Path(__file__).parents[2]))
-            install = [part for name in self.packages for part in (project if name == PROJECT else (name,))]
-            subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, folder], check=True)
-            subprocess.run(
-                ["uv", "pip", "install", "--quiet", "--python", folder / "bin" / "python", *install], check=True
-            )
-        return str(folder / "bin" / "python")
+        packages = [part for name in self.packages for part in (THIS_PROJECT if name == PROJECT else (name,))]
+        return python_in(f"{self.name}-{digest}", tuple(packages))
 
 
 def entry(name: str) -> Entry:

@@ -92,9 +92,8 @@ def is_finished(problem: str, bar: float) -> bool:
 
 
 def _has_ended(problem: str, ladder: Ladder, bar: float) -> bool:
-    same = lambda row: (row["library"], row["algorithm"]) == (ladder.library, ladder.algorithm)
-    own = [verdict for row, verdict in rows.judged(problem) if same(row)]
-    if not own or any(map(same, rows.failures(problem))):
+    own, failed = _run(problem, ladder)
+    if not own or failed:
         return False
     return len(own) == len(ladder.rungs) or any(v.reaches(bar) or not goes_on(v, BUDGET) for v in own)
 
@@ -165,16 +164,22 @@ def cells(bar: float) -> tuple[list[str], list[list[str]]]:
 def _cell(problem: str, ladder: Ladder, bar: float) -> str:
     if not ladder.takes(problem):
         return ladder.reason
-    same = lambda row: (row["library"], row["algorithm"]) == (ladder.library, ladder.algorithm)
-    own = [verdict for row, verdict in rows.judged(problem) if same(row)]
+    own, failed = _run(problem, ladder)
     reached = [verdict.cpu_seconds for verdict in own if verdict.reaches(bar)]
     if reached:
         return _number(min(reached))
-    failed = [row["failed"].strip().splitlines()[-1:] for row in rows.failures(problem) if same(row)]
     if own:
         best = min(own, key=lambda verdict: verdict.error[-1])
         return f"error {_number(best.error[-1])} after {_number(best.cpu_seconds)} s"
-    return f"failed: {(failed[0] or ['ended'])[0][:80]}" if failed else NOT_RUN
+    return f"failed: {failed[0][:80]}" if failed else NOT_RUN
+
+
+def _run(problem: str, ladder: Ladder) -> tuple[list[rows.Verdict], list[str]]:
+    """Return the verdicts of a ladder's rungs, and how those that failed did so, in their last line."""
+    same = lambda row: (row["library"], row["algorithm"]) == (ladder.library, ladder.algorithm)
+    own = [verdict for row, verdict in rows.judged(problem) if same(row)]
+    failed = [row["failed"].strip().splitlines() or ["ended"] for row in rows.failures(problem) if same(row)]
+    return own, [lines[-1] for lines in failed]
 
 
 def standing(name: str) -> str:

@@ -29,47 +29,30 @@ all coordinates; a dense one of a thousand states would be the wrong choice. Acc
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import blackjax
 import jax
-import numpy as np
 
-from benchmarks.contest.models.flat import model_of
-from benchmarks.contest.models.log_density import target_of
-from benchmarks.contest.task import Algorithm, Task, moments, serve
-
-FEWEST_WARMUP = 100
-FORMS = {"nuts": "marginal", "nuts_centered": "centered", "nuts_noncentered": "noncentered"}
-
-
-def refit(task: Task):
-    """Yield the posterior of a chain of its own for each time."""
-    for time in task.times:
-        part = task.until(time)
-        target = target_of(part, FORMS[task.algorithm])
-        run = compiled(task.problem, task.algorithm, time, task.size["num_draws"])
-        theta = run(jax.random.key(task.seed), target.ys, target.inputs)
-        yield moments({name: np.asarray(values, np.float64) for name, values in theta.items()})
+from benchmarks.contest.models.log_density import FORMS, num_warmup, refit, target_of
+from benchmarks.contest.task import Algorithm, serve
 
 
 @cache
-def compiled(problem: str, algorithm: str, length: int, num_draws: int):
+def compiled(problem: str, form: str, length: int, num_draws: int):
     """Return a compiled chain for data of a length."""
-    parameters = model_of(problem).parameters
-    target = target_of(Task(problem, np.zeros(0), None, (), algorithm, {}, 0), FORMS[algorithm])
+    target = target_of(problem, form)
 
     def run(key, ys, inputs):
         key_start, key_adapt, key_run = jax.random.split(key, 3)
         log_density = lambda at: target.log_density(ys, inputs, at)
         adaptation = blackjax.window_adaptation(blackjax.nuts, log_density)
-        start = target.start(ys, inputs, key_start)
-        (state, found), _ = adaptation.run(key_adapt, start, max(FEWEST_WARMUP, num_draws))
+        (state, found), _ = adaptation.run(key_adapt, target.start(ys, inputs, key_start), num_warmup(num_draws))
         step = blackjax.nuts(log_density, **found).step
 
         def draw(state, key):
             state, _ = step(key, state)
-            return state, parameters.constrain(state.position["z"])
+            return state, target.theta(state.position["z"])
 
         return jax.lax.scan(draw, state, jax.random.split(key_run, num_draws))[1]
 
@@ -77,4 +60,4 @@ def compiled(problem: str, algorithm: str, length: int, num_draws: int):
 
 
 if __name__ == "__main__":
-    serve({name: Algorithm(refit, refits=True) for name in FORMS})
+    serve({name: Algorithm(partial(refit, compiled), refits=True) for name in FORMS})

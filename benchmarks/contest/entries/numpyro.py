@@ -32,49 +32,44 @@ chain goes on from the last one's end, step size and mass matrix, on data that a
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
 import jax
 import numpy as np
 from numpyro.infer import MCMC, NUTS
 
-from benchmarks.contest.models.flat import model_of
-from benchmarks.contest.models.log_density import power_of_two, target_of
-from benchmarks.contest.task import Algorithm, Task, each_table, moments, serve
+from benchmarks.contest.models.log_density import (
+    FORMS,
+    Target,
+    data_of,
+    num_warmup,
+    of_draws,
+    power_of_two,
+    refit,
+    target_of,
+)
+from benchmarks.contest.task import Algorithm, Task, serve
 
-FEWEST_WARMUP = 100
-FORMS = {"nuts": "marginal", "nuts_centered": "centered", "nuts_noncentered": "noncentered"}
 
-
-def refit(task: Task):
-    """Yield the posterior of a chain of its own for each time."""
-    for time in task.times:
-        yield from fit(task.until(time))
-
-
-def fit(task: Task):
-    """Yield the posterior given all of the data."""
-    target = target_of(task, FORMS[task.algorithm])
-    run = compiled(task.problem, task.algorithm, len(task.ys), task.size["num_draws"])
-    theta = run(jax.random.key(task.seed), target.ys, target.inputs)
-    yield moments({name: np.asarray(values, np.float64) for name, values in theta.items()})
+def kernel_of(target: Target, ys: Any, inputs: Any, **adapted: Any) -> NUTS:
+    """Return the sampler of a target given data."""
+    log_density = lambda at: target.log_density(ys, inputs, at)
+    return NUTS(potential_fn=lambda at: -log_density(at), dense_mass=[("z",)], **adapted)  # pyright: ignore[reportArgumentType]
 
 
 @cache
-def compiled(problem: str, algorithm: str, length: int, num_draws: int):
+def compiled(problem: str, form: str, length: int, num_draws: int):
     """Return a compiled chain for data of a length."""
-    parameters = model_of(problem).parameters
-    target = target_of(Task(problem, np.zeros(0), None, (), algorithm, {}, 0), FORMS[algorithm])
+    target = target_of(problem, form)
 
     def run(key, ys, inputs):
         key_start, key_run = jax.random.split(key)
-        kernel = NUTS(
-            potential_fn=lambda at: -target.log_density(ys, inputs, at),
-            dense_mass=[("z",)],  # pyright: ignore[reportArgumentType]
+        chain = MCMC(
+            kernel_of(target, ys, inputs), num_warmup=num_warmup(num_draws), num_samples=num_draws, progress_bar=False
         )
-        chain = MCMC(kernel, num_warmup=max(FEWEST_WARMUP, num_draws), num_samples=num_draws, progress_bar=False)
         chain.run(key_run, init_params=target.start(ys, inputs, key_start))
-        return jax.vmap(parameters.constrain)(chain.get_samples()["z"])
+        return jax.vmap(target.theta)(chain.get_samples()["z"])
 
     return jax.jit(run)
 
@@ -82,21 +77,14 @@ def compiled(problem: str, algorithm: str, length: int, num_draws: int):
 @cache
 def warm_start(problem: str, form: str, length: int, num_draws: int):
     """Return a compiled chain that begins where another has ended, with its step and mass matrix and no warm-up."""
-    parameters = model_of(problem).parameters
-    target = target_of(Task(problem, np.zeros(0), None, (), "", {}, 0), form)
+    target = target_of(problem, form)
 
     def run(key, ys, inputs, start, step_size, inverse_mass):
-        kernel = NUTS(
-            potential_fn=lambda at: -target.log_density(ys, inputs, at),
-            step_size=step_size,
-            inverse_mass_matrix=inverse_mass,
-            dense_mass=[("z",)],  # pyright: ignore[reportArgumentType]
-            adapt_step_size=False,
-            adapt_mass_matrix=False,
-        )
+        adapted = {"step_size": step_size, "inverse_mass_matrix": inverse_mass}
+        kernel = kernel_of(target, ys, inputs, **adapted, adapt_step_size=False, adapt_mass_matrix=False)
         chain = MCMC(kernel, num_warmup=0, num_samples=num_draws, progress_bar=False)
         chain.run(key, init_params=start)
-        return jax.vmap(parameters.constrain)(chain.get_samples()["z"])
+        return jax.vmap(target.theta)(chain.get_samples()["z"])
 
     return jax.jit(run)
 
@@ -104,31 +92,33 @@ def warm_start(problem: str, form: str, length: int, num_draws: int):
 def keep_up(task: Task):
     """Yield a fit at the first time, and at the others a warm start from it: `padded_` or `unpadded_` and a form."""
     padding, name = task.algorithm.split("_", 1)
-    form = FORMS[name]
+    form, num_draws, key = FORMS[name], task.size["num_draws"], jax.random.key(task.seed)
     length_of = (lambda time: power_of_two(task.times[-1])) if padding == "padded" else (lambda time: time)
-    target = target_of(task.until(task.times[0]), form, length_of(task.times[0]))
-    num_draws = task.size["num_draws"]
-    chain = MCMC(
-        NUTS(potential_fn=lambda at: -target.log_density(target.ys, target.inputs, at), dense_mass=[("z",)]),  # pyright: ignore[reportArgumentType]
-        num_warmup=max(FEWEST_WARMUP, num_draws), num_samples=num_draws, progress_bar=False,
-    )  # fmt: skip
-    key = jax.random.key(task.seed)
-    chain.run(key, init_params=target.start(target.ys, target.inputs, key))
+    first, *others = task.times
+    target, given = target_of(task.problem, form), data_of(task.until(first), length_of(first))
+    chain = MCMC(kernel_of(target, *given), num_warmup=num_warmup(num_draws), num_samples=num_draws, progress_bar=False)
+    chain.run(key, init_params=target.start(*given, key))
     last = chain.last_state
-    thetas = jax.vmap(model_of(task.problem).parameters.constrain)(chain.get_samples()["z"])
-    yield moments({name: np.asarray(values, np.float64) for name, values in thetas.items()})
-    for time in task.times[1:]:
-        more = target_of(task.until(time), form, length_of(time))
-        start = each_table(lambda leaf: leaf, last.z)
-        if "states" in start and len(start["states"]) < len(more.ys) + 1:
-            extra = len(more.ys) + 1 - len(start["states"])
-            start = start | {"states": np.concatenate([start["states"], np.zeros((extra, *start["states"].shape[1:]))])}
-        run = warm_start(task.problem, form, len(more.ys), num_draws)
+    yield of_draws(jax.vmap(target.theta)(chain.get_samples()["z"]))
+    for time in others:
+        ys, inputs = data_of(task.until(time), length_of(time))
+        run = warm_start(task.problem, form, len(ys), num_draws)
         adapted = last.adapt_state
-        theta = run(key, more.ys, more.inputs, start, adapted.step_size, adapted.inverse_mass_matrix)
-        yield moments({name: np.asarray(values, np.float64) for name, values in theta.items()})
+        yield of_draws(
+            run(key, ys, inputs, lengthened(last.z, len(ys) + 1), adapted.step_size, adapted.inverse_mass_matrix)
+        )
+
+
+def lengthened(position: dict[str, Any], num_states: int) -> dict[str, Any]:
+    """Give a position that has states as many of them as there are data; what is new is zero."""
+    if "states" not in position:
+        return position
+    states = position["states"]
+    new = np.zeros((num_states - len(states), *states.shape[1:]))
+    return position | {"states": np.concatenate([states, new])}
 
 
 if __name__ == "__main__":
+    refits = {name: Algorithm(partial(refit, compiled), refits=True) for name in FORMS}
     going_on = {f"{padding}_{name}": Algorithm(keep_up) for padding in ("padded", "unpadded") for name in FORMS}
-    serve({name: Algorithm(refit, refits=True) for name in FORMS} | going_on)
+    serve(refits | going_on)

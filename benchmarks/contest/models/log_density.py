@@ -11,9 +11,9 @@ Observations that are NaN say nothing, so a series can be padded with NaN to a l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.contest.likelihoods import kalman_log_likelihood, regime_log_likelihood
 from benchmarks.contest.models.flat import model_of
-from benchmarks.contest.task import Task, each_table
+from benchmarks.contest.task import Posterior, Task, each_table, moments
 from paramfilter.gaussian import known_gaussian
 
 MARGINAL = {
@@ -37,44 +37,71 @@ MARGINAL = {
 Position = dict[str, jax.Array]
 
 
+FORMS = {"nuts": "marginal", "nuts_centered": "centered", "nuts_noncentered": "noncentered"}
+"""What the entries with NUTS call the forms."""
+FEWEST_WARMUP = 100
+
+
+def num_warmup(num_draws: int) -> int:
+    """Return how long the entries with NUTS warm up."""
+    return max(FEWEST_WARMUP, num_draws)
+
+
 @dataclass(frozen=True)
 class Target:
-    """A log density, where to begin, and the data that it is given."""
+    """A log density of a position, and where to begin, both given data and inputs; and theta at a position's z."""
 
     log_density: Callable[[Any, Any, Position], jax.Array]
     start: Callable[[Any, Any, jax.Array], Position]
-    ys: jax.Array
-    inputs: Any
+    theta: Callable[[jax.Array], dict[str, jax.Array]]
 
 
-def target_of(task: Task, form: str, length: int | None = None) -> Target:
-    """Write a problem's log posterior in a form; `length` is what the series is padded to."""
-    model = model_of(task.problem)
-    model.parameters.log_prior(model.parameters.prior_draws[0])  # what it finds out, it finds out before it is compiled
-    ys, inputs = padded(task.ys, length), each_table(lambda table: padded(table, length, "edge"), task.inputs)
-    ys, inputs = jnp.asarray(ys, float), each_table(lambda table: jnp.asarray(table, float), inputs)
-    draw = lambda key: model.parameters.sample(key)
+@cache
+def target_of(problem: str, form: str) -> Target:
+    """Write a problem's log posterior in a form, once: what is found out about the model is not part of a run."""
+    model = model_of(problem)
+    model.parameters.log_prior(model.parameters.prior_draws[0])  # which cannot be found out while it is compiled
+    theta_at = model.parameters.constrain
     if form == "marginal":
-        likelihood = MARGINAL[task.problem]
+        likelihood = MARGINAL[problem]
         density = lambda ys, inputs, at: model.parameters.log_prior(at["z"]) + likelihood(model, ys)(at["z"])
-        return Target(density, lambda ys, inputs, key: {"z": draw(key)}, ys, inputs)
+        return Target(density, lambda ys, inputs, key: {"z": model.parameters.sample(key)}, theta_at)
     path = partial(centered_path if form == "centered" else moved_path, model)
 
     def log_density(ys, inputs, at):
-        theta = model.parameters.constrain(at["z"])
+        theta = theta_at(at["z"])
         xs, log_moves = path(theta, at["states"], inputs)
         looks = jax.vmap(lambda x, y, now: model.observation_log_prob(theta, x, y, now))(xs[1:], ys, inputs)
         return model.parameters.log_prior(at["z"]) + log_moves + jnp.sum(looks)
 
     def start(ys, inputs, key):
-        shape = jnp.shape(model.sample_initial(key, model.parameters.constrain(draw(key)), None))
+        z = model.parameters.sample(key)
+        shape = jnp.shape(model.sample_initial(key, theta_at(z), None))
         quiet = jnp.zeros((len(ys) + 1, *shape))
         if form == "centered":  # along what was observed, where that has the form of a state
             seen = jnp.nan_to_num(ys) if ys.shape[1:] == shape else 0.0
             quiet = quiet.at[1:].add(seen)
-        return {"z": draw(key), "states": quiet}
+        return {"z": z, "states": quiet}
 
-    return Target(log_density, start, ys, inputs)
+    return Target(log_density, start, theta_at)
+
+
+def data_of(task: Task, length: int | None = None) -> tuple[jax.Array, Any]:
+    """Return observations and inputs of a task; `length` is what they are padded to."""
+    inputs = each_table(lambda table: jnp.asarray(padded(table, length, "edge")), task.inputs)
+    return jnp.asarray(padded(task.ys, length)), inputs
+
+
+def refit(compiled: Callable, task: Task) -> Iterator[Posterior]:
+    """Yield the posterior of a chain of its own for each time; `compiled` makes one for a problem and a length."""
+    for time in task.times:
+        run = compiled(task.problem, FORMS[task.algorithm], time, task.size["num_draws"])
+        yield of_draws(run(jax.random.key(task.seed), *data_of(task.until(time))))
+
+
+def of_draws(theta: dict[str, jax.Array]) -> Posterior:
+    """Return mean and sd of draws."""
+    return moments({name: np.asarray(values, np.float64) for name, values in theta.items()})
 
 
 def centered_path(model, theta, xs, inputs):
