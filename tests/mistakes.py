@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 
 import mistakes_in_models
+import mistakes_in_structural_models
 import mistakes_in_use
 
-MISTAKES = [*mistakes_in_models.MISTAKES, *mistakes_in_use.MISTAKES]
+MISTAKES = [*mistakes_in_models.MISTAKES, *mistakes_in_structural_models.MISTAKES, *mistakes_in_use.MISTAKES]
 
 if __name__ == "__main__":
     print(json.dumps({mistake.name: mistake.raised() for mistake in MISTAKES}))

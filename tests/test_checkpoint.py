@@ -11,10 +11,10 @@ import paramfilter as pf
 from paramfilter import checkpoint, errors
 
 
-def make(name="linear_gaussian", r=0.25, num_particles=16, phi=None):
-    model = pf.models.linear_gaussian(phi=phi or dist.Normal(0.3, 0.2), r=r)
+def make(name="linear_gaussian", r=0.25, num_particles=16, phi=None, initial_variance=1.0, **parts):
+    model = pf.models.linear_gaussian(phi=phi or dist.Normal(0.3, 0.2), r=r, initial_variance=initial_variance)
     renamed = pf.StateSpaceModel(model.prior, model.initial, model.transition, model.observation, name=name)
-    return pf.storvik_filter(renamed, num_particles)
+    return pf.storvik_filter(renamed, num_particles, **parts)
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,14 @@ def test_a_crash_while_writing_keeps_the_old_checkpoint(filter, saved, monkeypat
         (lambda: make(num_particles=32), "particles: 16 there, 32 here"),
         (lambda: make(r=0.26), "log densities at the same points"),
         (lambda: make(phi=dist.Normal(0.3, 0.25)), "log densities at the same points"),
+        (lambda: make(initial_variance=2.0), "log densities at the same points"),
+        (
+            lambda: make(resampling=pf.resampling.Multinomial()),
+            "resampling: 'Systematic()' there, 'Multinomial()' here",
+        ),
+        (lambda: make(proposal=pf.proposals.Guided()), "proposal: 'Bootstrap()' there, 'Guided()' here"),
+        (lambda: make(outliers=pf.OutlierGate()), "outliers: 'None' there, 'OutlierGate(num_sd=8.0"),
+        (lambda: make(outliers=pf.OutlierGate(6.0)), "OutlierGate(num_sd=6.0"),
     ],
 )
 def test_a_checkpoint_of_another_filter_is_refused_by_name(saved, other, words):

@@ -16,7 +16,7 @@ RUN = """
 import json
 import jax, numpy as np, numpyro.distributions as dist, paramfilter as pf
 from paramfilter.filters.advance import window_of
-from paramfilter.fleet import fleet as module
+from paramfilter.fleet.rows import fetch
 from paramfilter.fleet.blocks import WINDOW
 
 model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), r=0.5)
@@ -35,8 +35,8 @@ given = fleet._filled(given, np.arange(num_series), state.num_rows)
 compiled = fleet._advance.__wrapped__.lower(state.series, *given).compile()
 found = {{
     "num_devices": jax.device_count(),
-    "mean": module._fetch(jax.numpy.asarray(fleet.mean(state)["phi"])).tolist(),
-    "time": module._fetch(state.time).tolist(),
+    "mean": fetch(jax.numpy.asarray(fleet.mean(state)["phi"])).tolist(),
+    "time": fetch(state.time).tolist(),
     "ess": info.ess.tolist(),
     "program": compiled.as_text(),
 }}

@@ -11,6 +11,7 @@ from . import proposals as proposals
 from . import references as references
 from . import resampling as resampling
 from . import results as results
+from . import structural as structural
 from .calibration import calibrate as calibrate
 from .checkpoint import restore as restore
 from .checkpoint import save as save

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Float, Int, Shaped
 
 from paramfilter.errors import DataError
 from paramfilter.extras import extra
@@ -38,6 +39,7 @@ DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?\s*$"
 FEWEST_TIMES = 3
 UNEVEN = 0.25
 """Share of the usual gap by which another may differ: months and years have different lengths."""
+DAY, MONTH = np.timedelta64(1, "D"), np.timedelta64(1, "M")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +108,7 @@ def observations_from_table(
     Raises:
         DataError: A column is missing or does not hold numbers, or `y` is ambiguous.
     """
-    columns = table if isinstance(table, Mapping) else _columns_of(table)
+    columns = columns_of(table)
     if y is None:
         y = _only_column(columns, {*jax.tree.leaves(inputs), time})
     times = _column(columns, time) if time is not None else _index_of(table)
@@ -124,7 +126,10 @@ def _listed(names: Columns) -> Columns:
     return names if isinstance(names, str) else [_listed(name) for name in names]
 
 
-def _columns_of(table: Any) -> Mapping[str, Any]:
+def columns_of(table: Any) -> Mapping[str, Any]:
+    """Return the columns of a table by name."""
+    if isinstance(table, Mapping):
+        return table
     narwhals = extra("narwhals", "tables")
     try:
         frame = narwhals.from_native(table, allow_series=True)
@@ -155,7 +160,7 @@ def _numbers(columns: Mapping[str, Any], names: Columns) -> Any:
         return _as_floats(names, _column(columns, names))
     if isinstance(names, Mapping):
         return {key: _numbers(columns, value) for key, value in names.items()}
-    if isinstance(names, Sequence):
+    if isinstance(names, Sequence) and names:
         return np.stack([_numbers(columns, name) for name in names], axis=-1)
     raise DataError(f'columns must be a name, or a list or dict of names; got {names!r}. Write y="level", for example.')
 
@@ -230,3 +235,113 @@ def _index_of(table: Any) -> np.ndarray | None:
     if index is None or callable(index) or type(index).__name__ == "RangeIndex":
         return None
     return np.asarray(index)
+
+
+@dataclass(frozen=True, eq=False)
+class LongTable:
+    """The rows of many series, in the order of a table.
+
+    Attributes:
+        ids: The id of each series, sorted.
+        series: The series of each row, as an index of `ids`.
+        place: The place of each row among those of its series, by time.
+        times: The time of each row.
+        ys: The observation of each row.
+        inputs: The inputs of each row, or None.
+    """
+
+    ids: list[Hashable]
+    series: Int[np.ndarray, " row"]
+    place: Int[np.ndarray, " row"]
+    times: Shaped[np.ndarray, " row"]
+    ys: Float[np.ndarray, " row"] | None
+    inputs: Inputs
+
+    @property
+    def lengths(self) -> Int[np.ndarray, " series"]:
+        """How many rows each series has."""
+        return np.bincount(self.series)
+
+    def panel(self, tree: Any, rest: float = 0.0) -> Any:
+        """Arrange columns with leading axes of series and time; `rest` is where a series has no more rows."""
+
+        def arrange(leaf):
+            filled = np.full((len(self.ids), int(np.max(self.place)) + 1, *leaf.shape[1:]), rest, leaf.dtype)
+            filled[self.series, self.place] = leaf
+            return filled
+
+        return jax.tree.map(arrange, tree)
+
+    def times_of_series(self) -> list[np.ndarray]:
+        """Return the times of each series, in their order."""
+        order = np.lexsort((self.place, self.series))
+        return np.split(self.times[order], np.cumsum(self.lengths)[:-1])
+
+
+def long_table(columns: Mapping[str, Any], y: str | None, inputs: Columns, series: str, time: str) -> LongTable:
+    """Read the rows of many series, in any order; `y` is None for rows of the future."""
+    names, times = _column(columns, series), as_times(_column(columns, time), time)
+    if len(names) == 0:
+        raise DataError("the table has no rows. Leave the call out if there are no observations.")
+    if any(one is None or one != one for one in names):
+        raise DataError(f'column "{series}" has a row without an id. Remove the row, or name its series.')
+    ids, number = np.unique(names, return_inverse=True)
+    order = np.lexsort((times, number))
+    is_first = np.diff(number[order], prepend=-1) > 0
+    again = np.flatnonzero(~is_first[1:] & (np.diff(times[order]) == np.zeros(1, np.diff(times).dtype)))
+    if len(again):
+        row = order[again[0]]
+        raise DataError(f"series {names[row]!r} has two rows of time {times[row]}. Keep one row for each time.")
+    place = np.empty(len(names), int)
+    place[order] = np.arange(len(names)) - np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
+    pick = lambda column: None if column is None else _numbers(columns, column)
+    return LongTable(ids.tolist(), number, place, times, pick(y), pick(inputs))
+
+
+def as_times(times: np.ndarray, name: str) -> np.ndarray:
+    """Return a column of times as dates, integers or floats, or refuse it."""
+    times = _as_dates(times)
+    if times.dtype.kind not in "Miuf":
+        raise DataError(
+            f'column "{name}" must hold dates without a time zone, text such as 2026-01-31, or numbers; got '
+            f"{times[0]!r}. Convert the column first."
+        )
+    times = times if times.dtype.kind == "M" else times.astype(float if times.dtype.kind == "f" else int)
+    if np.any(np.isnan(times)):
+        raise DataError(f'column "{name}" has a row without a time. Remove the row, or name its time.')
+    return times
+
+
+def next_times(times: np.ndarray, num: int, step: tuple[int, Any]) -> np.ndarray:
+    """Continue times by a step of `step_between`.
+
+    >>> ends = np.array(["2026-01-31", "2026-02-28", "2026-03-31"], "datetime64[D]")
+    >>> next_times(ends, 2, step_between(ends))
+    array(['2026-04-30', '2026-05-31'], dtype='datetime64[D]')
+    """
+    months, rest = step
+    if not months:
+        return times[-1] + rest * np.arange(1, num + 1)
+    month = (times[-1] + rest).astype("datetime64[M]")
+    start = month + months * MONTH * np.arange(1, num + 1)
+    after = start + MONTH
+    within = times[-1] + rest - month
+    return np.minimum(start.astype(times.dtype) + within, after.astype(times.dtype) - DAY) - rest
+
+
+def step_between(times: np.ndarray) -> tuple[int, Any] | None:
+    """Return the step between times, None if there is only one time.
+
+    Returns:
+        A number of months and what to add to a date before months are counted: a day at the ends of months. Or 0 and
+        the median gap.
+    """
+    if len(times) < 2:
+        return None
+    for rest in (DAY, 0 * DAY) if times.dtype.kind == "M" else ():
+        months = (times + rest).astype("datetime64[M]")
+        within = times + rest - months
+        if np.all(within == within[0]) and (within[0] < DAY or not rest):
+            return int(np.median(np.diff(months).astype(int))), rest
+    gaps = np.diff(times)
+    return 0, np.sort(gaps)[len(gaps) // 2]

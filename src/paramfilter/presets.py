@@ -114,8 +114,8 @@ def node_filter(
         model: The model to learn, with up to about ten parameters.
         num_nodes: Number of nodes; None selects 512 to 2048, depending on the model. Cost is linear in it.
         inner: Filter for the state given theta: `nodes.Kalman`, `nodes.FiniteState`, `nodes.Guided`,
-            `nodes.AssumedDensity` or `nodes.Particles`; or one that is bound to the model, such as
-            `nodes.Particles.bind(model, 256)`. None chooses the first that fits, in this order.
+            `nodes.LinearPredictor`, `nodes.AssumedDensity` or `nodes.Particles`; or one that is bound to the model,
+            such as `nodes.Particles.bind(model, 256)`. None chooses the first that fits, in this order.
         num_kept: Number of past observations to keep. New nodes are run through them. Later nodes are placed without
             the past, which is less robust.
         outliers: `OutlierGate()` skips observations far outside the forecasts; None (the default) uses all.

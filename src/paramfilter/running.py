@@ -163,10 +163,11 @@ def predict(
     key_choose, key_future = jax.random.split(key)
     keys = jax.random.split(key_future, num_draws or filter.size)
     times = np.arange(num_steps)  # carries the number of steps into the compiled function as a shape
-    return filter.compiled(_futures)(state, key_choose, keys, times, inputs)
+    return filter.compiled(futures)(state, key_choose, keys, times, inputs)
 
 
-def _futures(filter: Filter, state: Any, key_choose, keys, times, inputs) -> Forecast:
+def futures(filter: Filter, state: Any, key_choose, keys, times, inputs) -> Forecast:
+    """Draw a future for each key, as long as `times`; inside a trace."""
     model = filter.model.original
     keys_theta, keys_steps = jnp.swapaxes(jax.vmap(jax.random.split)(keys), 0, 1)
     x, z = filter.draw_joint(state, key_choose, keys_theta)

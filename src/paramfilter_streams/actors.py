@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from paramfilter.extras import extra
-from paramfilter_streams.store import Partition
-from paramfilter_streams.worker import Posterior, Worker
+from paramfilter_streams.posteriors import Posterior
+from paramfilter_streams.records import Partition
+from paramfilter_streams.worker import Worker
 
 EXTRA = "backfill"
 """The extra that brings ray."""

@@ -10,7 +10,8 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
-from paramfilter_streams.store import Commit, DiskFullError, Store
+from paramfilter_streams.records import Commit
+from paramfilter_streams.store import DiskFullError, Store
 
 
 class Durable(NamedTuple):

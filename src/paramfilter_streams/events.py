@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,7 +109,7 @@ class EventParser:
             raise RefusedEvent("series must be a name of 1 to 128 letters, digits, dots, dashes and underscores")
         if type(sequence) is not int or not 1 <= sequence <= LARGEST_SEQUENCE:
             raise RefusedEvent(f"seq must be a whole number from 1 to {LARGEST_SEQUENCE}")
-        if at is not None and (type(at) not in (int, float) or not abs(at) < math.inf):
+        if at is not None and (type(at) not in (int, float) or not abs(at) <= sys.float_info.max):
             raise RefusedEvent("at must be a finite number")
         if "y" not in content:
             raise RefusedEvent("an event has a y; null if the observation is missing")

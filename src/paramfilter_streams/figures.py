@@ -19,7 +19,7 @@ from paramfilter.labels import components_of
 OF_STEP = ("ess", "log_evidence_increment", "outcome", "num_unique_ancestors", "approximation_error")
 """Fields of a step's info that are one number."""
 
-OF_OBSERVATION = ("y", "forecast_mean", "forecast_sd", "pit")
+OF_OBSERVATION = ("y", "forecast_mean", "forecast_sd", "pit", "tail_probability")
 """Stored for each component of an observation; forecasts are made before the observation is taken in."""
 
 MOST_COMPONENTS = 8
@@ -45,12 +45,12 @@ def figures_of(
 ) -> Float[Array, " column"]:
     """Return the figures of one step, in the order of `columns_of`; inside a trace.
 
-    Without forecasts, their columns and the PIT are NaN. XLA then leaves the forecasts of the step out altogether,
-    which saves about 35 μs a step.
+    Without forecasts, their columns, the PIT and the tail probability are NaN. XLA then leaves the forecasts of the
+    step out altogether, which saves about 35 μs a step.
     """
     moments = filter.moments(after)
     seen = ravel(y)
-    foretold = [*filter.forecast_moments(before, y, inputs), ravel(info.pit)]
+    foretold = [*filter.forecast_moments(before, y, inputs), ravel(info.pit), ravel(info.tail_probability)]
     observed = [seen, *(foretold if forecasts else [jnp.full_like(seen, jnp.nan)] * len(foretold))]
     parts = [
         *jax.tree.leaves(moments.mean),  # sorted by name, as the columns are

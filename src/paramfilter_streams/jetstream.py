@@ -2,8 +2,11 @@
 
 A stream is one log; each subject that a worker reads is a partition, and an offset is a sequence number of the stream.
 The consumer on the server is thrown away at every start and after every trouble, and made again at the offset that our
-store names: nothing depends on what the server remembers of us. A message is acknowledged once it is durable here,
-which only matters to streams that delete what has been acknowledged.
+store names: nothing depends on what the server remembers of us.
+
+The source of an offset is the time at which the stream was made: a stream that was deleted and made again counts from
+1 again. A number that is not delivered is that of another subject, or of a message that was deleted, by a limit of the
+stream or by hand. If messages beyond our offsets were deleted, the worker stops, since they may have been ours.
 
 The client speaks asyncio and a worker does not, so the client lives in a thread of its own.
 """
@@ -12,6 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
+import json
 import threading
 import time
 from collections.abc import Coroutine, Mapping, Sequence
@@ -19,9 +24,9 @@ from typing import Any
 
 from paramfilter.errors import DataError
 from paramfilter.extras import extra
-from paramfilter_streams.logs import FIRST, Message
+from paramfilter_streams.logs import FIRST, WAY_OUT, LogUnreachableError, Message, Position
+from paramfilter_streams.posteriors import Output
 from paramfilter_streams.store import EXTRA
-from paramfilter_streams.worker import Output
 
 PATIENCE = 60.0
 """Seconds for which a server may be away before an output counts as failed."""
@@ -32,37 +37,52 @@ BYTES_UNDER_WAY = 1 << 20
 PAUSE = 0.1
 """Seconds between attempts to reach a server that is away."""
 
+FIRST_WAIT = 1.0
+"""Seconds for which a call waits for the first connection."""
+
 FORGOTTEN_AFTER = 300.0
 """Seconds after which a server forgets a consumer that nobody reads."""
+
+ATTEMPTS = 5
+"""How often a consumer may be refused in a row before that is an error: servers forget, or change their leader."""
 
 LONG_AGO = 3600.0
 """Seconds before an unacknowledged message is sent again; those are known by their offsets and dropped."""
 
 
 class JetStreamLog:
-    """Messages of a stream.
+    """Messages of a stream, which must keep them by limits: work queues forget.
 
     Args:
         servers: Where the servers are, such as `nats://127.0.0.1:4222`.
         stream: The name of the stream.
-        subjects: The subjects that are read, each a partition; all events of a series go to one of them.
+        subjects: The subjects that are read, each a partition and without wildcards; all events of a series go to one
+            of them.
     """
 
     def __init__(self, servers: str | Sequence[str], stream: str, subjects: Sequence[str]):
+        if isinstance(subjects, str) or not subjects or any({"*", ">"} & set(one.split(".")) for one in subjects):
+            raise DataError(
+                f"subjects must be a list of names without wildcards, got {subjects!r}; each is a partition."
+            )
         self.stream, self.partitions = stream, list(subjects)
+        self.lag: int | None = None
         self._connection = _Connection(servers)
         self._subscription: Any = None
-        self._delivered = 0
+        self._source = ""
+        self._delivered = self._refused = 0
         self._replies: dict[int, str] = {}
 
-    def read(self, positions: Mapping[str, int], at_most: int, wait: float) -> list[Message]:
-        """Return messages from these offsets on; none if the server is away."""
+    def read(self, positions: Mapping[str, Position], at_most: int, wait: float) -> list[Message]:
+        """Return messages from these positions on; subjects that are no longer read stay where they are."""
+        own = {name: positions[name] for name in self.partitions}
         try:
-            return self._connection.call(self._read(positions, at_most, wait))
-        except self._connection.troubles:
+            return self._connection.call(self._read(own, at_most, wait))
+        except self._connection.away as error:
             self._subscription = None
-            time.sleep(PAUSE)
-            return []
+            raise LogUnreachableError(str(error)) from error
+        except self._connection.troubles as error:
+            raise DataError(f"the stream {self.stream!r} cannot be read: {error}.") from error
 
     def acknowledge(self, positions: Mapping[str, int]) -> None:
         """Tell the server that all before these offsets can go."""
@@ -75,47 +95,72 @@ class JetStreamLog:
         """Leave the server."""
         self._connection.close()
 
-    async def _read(self, positions: Mapping[str, int], at_most: int, wait: float) -> list[Message]:
+    async def _read(self, positions: Mapping[str, Position], at_most: int, wait: float) -> list[Message]:
         if self._subscription is None:
-            self._subscription, self._delivered = await self._subscribed(min(positions.values())), 0
+            await self._subscribe(positions)
         try:
-            got = await self._subscription.fetch(at_most, timeout=max(wait, PAUSE))
-        except TimeoutError:
-            got = []
-        if not got:  # the client may also return nothing at all, if it comes too late to hear that there is nothing
-            await self._subscription.consumer_info()  # an error if the server has forgotten us
+            got = await self._fetched(at_most, wait)
+        except self._connection.refusals:  # by a server that has forgotten our consumer, which is then made again
+            self._subscription, self._refused = None, self._refused + 1
+            if self._refused >= ATTEMPTS:
+                raise
             return []
+        self._refused = 0
         # What was under way when a connection broke counts as delivered on the server. Deliveries are numbered without
         # a hole, so a hole means that some were lost: forget this consumer, and make another where we are.
         deliveries = [one.metadata.sequence.consumer for one in got]
         if deliveries != list(range(self._delivered + 1, self._delivered + 1 + len(got))):
             self._subscription = None
             return []
-        self._delivered = deliveries[-1]
+        if not got:
+            return []
         numbers = [one.metadata.sequence.stream for one in got]
-        self._replies[numbers[-1] + 1] = got[-1].reply
+        end = max(numbers) + 1
+        await self._require_all(positions, end, set(numbers))
+        self._delivered, self.lag = deliveries[-1], got[-1].metadata.num_pending
+        self._replies[end] = got[-1].reply
         found = [
-            Message(one.subject, number + 1, one.data)
+            Message(one.subject, number + 1, one.data, self._source)
             for one, number in zip(got, numbers, strict=True)
-            if number >= positions[one.subject]
+            if number >= positions[one.subject].offset
         ]
-        # Offsets count the messages of all partitions: those who had none have been read as far as the others.
-        quiet = positions.keys() - {one.partition for one in found}
-        return found + [Message(name, max(numbers[-1] + 1, positions[name]), None) for name in sorted(quiet)]
+        # Offsets count the messages of all partitions: each has been read as far as the last message of any.
+        reached = {name: one.offset for name, one in positions.items()} | {
+            one.partition: one.next_offset for one in found
+        }
+        behind = [name for name, offset in reached.items() if offset < end]
+        return found + [Message(name, end, None, self._source) for name in behind]
 
-    async def _subscribed(self, offset: int) -> Any:
-        """Make a consumer that begins at an offset."""
+    async def _fetched(self, at_most: int, wait: float) -> list[Any]:
+        try:
+            got = await self._subscription.fetch(at_most, timeout=max(wait, PAUSE))
+        except TimeoutError:
+            got = []
+        if not got:  # the client may also return nothing at all, if it comes too late to hear that there is nothing
+            self.lag = (await self._subscription.consumer_info()).num_pending  # an error if the server has forgotten us
+        return got
+
+    async def _subscribe(self, positions: Mapping[str, Position]) -> None:
+        """Make a consumer that begins at the lowest offset, if the stream holds all that comes next."""
         api, streams = extra("nats.js.api", EXTRA), self._connection.streams
-        state = (await streams.stream_info(self.stream)).state
-        if FIRST < offset < state.first_seq:
+        about = await self._about()
+        if about["config"]["retention"] != api.RetentionPolicy.LIMITS:
             raise DataError(
-                f"the stream {self.stream!r} begins at {state.first_seq} and was read up to {offset}: what lies "
-                "between was deleted before it was read. Give the stream a longer life; to go on without, begin a new "
-                "store."
+                f"the stream {self.stream!r} has the retention {about['config']['retention']!r} and may delete what a "
+                "worker has to read again; use a stream with the retention 'limits'."
             )
+        last, self._source = about["state"]["last_seq"], about["created"]
+        for name, position in positions.items():
+            if position.offset != FIRST and (position.source != self._source or position.offset > last + 1):
+                raise DataError(
+                    f"{name!r} was read up to {position.offset} of the stream {self.stream!r} of {position.source}; "
+                    f"the stream there now is of {self._source} and ends at {last}. It was made again, or restored "
+                    f"from a copy. {WAY_OUT}"
+                )
+        await self._require_all(positions, last + 1, set())
         config = api.ConsumerConfig(
             deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
-            opt_start_seq=max(1, offset),
+            opt_start_seq=max(1, min(one.offset for one in positions.values())),
             filter_subjects=self.partitions,
             ack_policy=api.AckPolicy.ALL,
             ack_wait=LONG_AGO,
@@ -123,7 +168,34 @@ class JetStreamLog:
             inactive_threshold=FORGOTTEN_AFTER,
         )
         consumer = await streams.add_consumer(self.stream, config)
-        return await streams.pull_subscribe_bind(consumer=consumer.name, stream=self.stream)
+        self._subscription = await streams.pull_subscribe_bind(consumer=consumer.name, stream=self.stream)
+        self._delivered = 0
+
+    async def _require_all(self, positions: Mapping[str, Position], end: int, seen: set[int]) -> None:
+        """Refuse to go on to `end` if something between was deleted and not seen; a new partition has no past."""
+        begin = min((one.offset for one in positions.values() if one.offset != FIRST), default=end)
+        if all(number in seen for number in range(begin, end)):
+            return
+        state = (await self._about())["state"]
+        deleted = []
+        if state.get("num_deleted"):
+            deleted = (await self._about(deleted_details=True))["state"].get("deleted") or ()
+        gone = itertools.chain(range(begin, min(end, state["first_seq"])), deleted)
+        lost = next((number for number in gone if begin <= number < end and number not in seen), None)
+        if lost is not None:
+            raise DataError(
+                f"message {lost} of the stream {self.stream!r} and maybe others were deleted before they were read. "
+                "Raise the limits of the stream; if it deletes by subject, let it hold no subjects but those of this "
+                f"worker. {WAY_OUT}"
+            )
+
+    async def _about(self, **request: Any) -> dict[str, Any]:
+        """Return what the server says of the stream; the client's own function cannot ask for deleted messages."""
+        answer = await self._connection.request(f"$JS.API.STREAM.INFO.{self.stream}", json.dumps(request).encode())
+        found = json.loads(answer.data)
+        if "error" in found:
+            extra("nats.js.errors", EXTRA).APIError.from_error(found["error"])
+        return found
 
 
 class JetStreamSink:
@@ -177,25 +249,39 @@ class JetStreamSink:
 
 
 class _Connection:
-    """A client in a thread of its own."""
+    """A client in a thread of its own. It connects when it can; a call before that finds the server away."""
 
     def __init__(self, servers: str | Sequence[str]):
-        nats = extra("nats", EXTRA)
-        self.troubles = (nats.errors.Error, TimeoutError, OSError)
+        errors, refused = extra("nats.errors", EXTRA), extra("nats.js.errors", EXTRA)
+        self.troubles = (errors.Error, TimeoutError, OSError)
+        self.refusals = (refused.APIError,)
+        self.away = (
+            *(TimeoutError, OSError, errors.NoRespondersError, errors.StaleConnectionError, errors.NoServersError),
+            *(errors.ConnectionClosedError, errors.ConnectionReconnectingError, errors.OutboundBufferLimitError),
+            *(refused.ServiceUnavailableError, refused.ServerError),
+        )
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="nats", daemon=True).start()
-        self._client = self.call(
-            nats.connect(
+        self._client = extra("nats.aio.client", EXTRA).Client()
+        self.streams = self._client.jetstream()
+        self.request = self._client.request
+        self._connecting = asyncio.run_coroutine_threadsafe(
+            self._client.connect(
                 servers if isinstance(servers, str) else list(servers),
                 max_reconnect_attempts=-1,
                 reconnect_time_wait=PAUSE,
                 error_cb=_say_nothing,
-            )
+            ),
+            self._loop,
         )
-        self.streams = self._client.jetstream()
 
     def call(self, coroutine: Coroutine) -> Any:
         """Run a coroutine in the client's thread, and wait for it."""
+        try:
+            self._connecting.result(FIRST_WAIT)
+        except BaseException:
+            coroutine.close()
+            raise
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def post(self, subject: str, content: bytes) -> None:
@@ -204,7 +290,8 @@ class _Connection:
 
     def close(self) -> None:
         """End the client and its thread."""
-        self.call(self._client.close())
+        self._connecting.cancel()
+        asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
 
 

@@ -13,11 +13,21 @@ from typing import Any
 
 from paramfilter.errors import DataError
 from paramfilter.extras import extra
-from paramfilter_streams.logs import FIRST, Message
-from paramfilter_streams.worker import Output
+from paramfilter_streams.logs import FIRST, WAY_OUT, LogUnreachableError, Message, Position
+from paramfilter_streams.posteriors import Output
 
 EXTRA = "kafka"
 """The extra that brings confluent-kafka."""
+
+AWAY = {
+    *("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_WAIT_COORD"),
+    *("REQUEST_TIMED_OUT", "NETWORK_EXCEPTION", "BROKER_NOT_AVAILABLE", "LEADER_NOT_AVAILABLE"),
+    *("NOT_LEADER_FOR_PARTITION", "REPLICA_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"),
+}
+"""Names of errors that pass when a broker comes back, or a partition has another leader."""
+
+SHORT_WAIT = 5.0
+"""Seconds for which a broker is asked for its partitions."""
 
 PATIENCE = 60.0
 """Seconds for which a broker may be away before an output counts as failed."""
@@ -47,23 +57,43 @@ class KafkaLog:
         # An offset that the broker no longer has is an error to be seen, not a reason to skip.
         self._consumer = self._kafka.Consumer({**fixed, "auto.offset.reset": "error", **(settings or {})})
         self.topic = topic
-        numbers = self._numbers() if partitions is None else partitions
-        self.partitions = [str(number) for number in numbers]
+        self.lag: int | None = None
+        self._given = partitions
         self._reads_from: dict[str, int] = {}
 
-    def read(self, positions: Mapping[str, int], at_most: int, wait: float) -> list[Message]:
-        """Return messages from these offsets on; none if the broker is away."""
-        if self._reads_from != positions:
-            self._assign(positions)
+    @property
+    def partitions(self) -> Sequence[str]:
+        """The partitions that this worker owns; the broker is asked for them when they are first needed."""
+        if self._given is None:
+            self._given = self._numbers()
+        return [str(number) for number in self._given]
+
+    def read(self, positions: Mapping[str, Position], at_most: int, wait: float) -> list[Message]:
+        """Return messages from these positions on; partitions that are no longer ours stay where they are."""
+        own = {name: positions[name].offset for name in self.partitions}
+        if self._reads_from != own:
+            self._assign(own)
         got = self._consumer.consume(at_most, wait)
-        found = []
-        for one in got:
-            if one.error():
-                self._refuse_if_fatal(one.error())
-                continue
-            found.append(Message(str(one.partition()), one.offset() + 1, one.value() or b""))
+        errors = [one.error() for one in got if one.error() and one.error().name() != "_PARTITION_EOF"]
+        for error in errors:
+            self._refuse_unless_away(error)
+        found = [Message(str(one.partition()), one.offset() + 1, one.value() or b"") for one in got if not one.error()]
+        if errors and not found:
+            raise LogUnreachableError(str(errors[0]))
         self._reads_from |= {message.partition: message.next_offset for message in found}
+        self.lag = self._behind()
         return found
+
+    def _behind(self) -> int | None:
+        """Return how many messages have not been read, as far as the last answers of the broker say."""
+        behind = 0
+        for name, offset in self._reads_from.items():
+            place = self._kafka.TopicPartition(self.topic, int(name))
+            first, end = self._consumer.get_watermark_offsets(place, cached=True)
+            if end < 0:
+                return None
+            behind += max(0, end - max(first, offset))
+        return behind
 
     def acknowledge(self, positions: Mapping[str, int]) -> None:
         """Move the group's offsets along."""
@@ -82,20 +112,29 @@ class KafkaLog:
         self._reads_from = dict(positions)
 
     def _numbers(self) -> list[int]:
-        topic = self._consumer.list_topics(self.topic, timeout=PATIENCE).topics[self.topic]
+        try:
+            topic = self._consumer.list_topics(self.topic, timeout=SHORT_WAIT).topics[self.topic]
+        except self._kafka.KafkaException as error:
+            self._refuse_unless_away(error.args[0])
+            raise LogUnreachableError(str(error)) from error
         if topic.error is not None:
-            raise DataError(f"the topic {self.topic!r} cannot be read: {topic.error}.")
+            self._refuse_unless_away(topic.error)
+            raise LogUnreachableError(str(topic.error))
         return sorted(topic.partitions)
 
-    def _refuse_if_fatal(self, error: Any) -> None:
-        # Brokers that are away come back; offsets that were deleted do not.
+    def _refuse_unless_away(self, error: Any) -> None:
+        """Raise what does not pass by itself: brokers that are away come back, offsets that were deleted do not."""
         if error.code() in (self._kafka.KafkaError._AUTO_OFFSET_RESET, self._kafka.KafkaError.OFFSET_OUT_OF_RANGE):
             raise DataError(
-                f"the topic {self.topic!r} no longer has what comes next: it was deleted before it was read. "
-                "Give the topic a longer life; to go on without, begin a new store."
+                f"the topic {self.topic!r} does not hold what comes next: it was deleted before it was read, or the "
+                f"topic was made again. Give the topic a longer life. {WAY_OUT}"
             )
-        if error.fatal():
-            raise self._kafka.KafkaException(error)
+        if error.name() not in AWAY:
+            raise DataError(f"the topic {self.topic!r} cannot be read: {error}.")
+
+
+SAFE = {"acks": "all", "enable.idempotence": True}
+"""All replicas have an output before it counts, and one that the client sends again is kept once and in order."""
 
 
 class KafkaSink:
@@ -109,7 +148,7 @@ class KafkaSink:
 
     def __init__(self, servers: str, topic: str, settings: Mapping[str, Any] | None = None):
         kafka = extra("confluent_kafka", EXTRA)
-        self._producer = kafka.Producer({"bootstrap.servers": servers, "acks": "all", **(settings or {})})
+        self._producer = kafka.Producer({"bootstrap.servers": servers, **SAFE, **(settings or {})})
         self._refused: list[Any] = []
         self.topic = topic
 

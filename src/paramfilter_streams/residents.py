@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from paramfilter.errors import DataError, StoreError
-from paramfilter.filters import FilterState, ParticleFilter
+from paramfilter.filters import Filter
 from paramfilter.fleet import blocks
 from paramfilter.fleet.blocks import BLOCK
 from paramfilter.fleet.state import keys_for
@@ -69,7 +69,7 @@ class Residents(Protocol):
         ...
 
     def put(self, names: Sequence[str], rows: Sequence[bytes]) -> None:
-        """Take up the states of all series that there are, from bytes."""
+        """Take up the states of some series that are not here yet, or replace them, from bytes."""
         ...
 
     def warm_up(self) -> None:
@@ -90,7 +90,7 @@ class FleetResidents:
 
     def __init__(
         self,
-        filter: ParticleFilter,
+        filter: Filter,
         room: int,
         seed: int = 0,
         largest_batch: int = LARGEST_BATCH,
@@ -109,13 +109,14 @@ class FleetResidents:
         self._start = jax.jit(functools.partial(_start, filter), donate_argnums=0)
         self._step = jax.jit(functools.partial(_step, filter, forecasts), donate_argnums=0)
         self._take = jax.jit(_take)
+        self._put = jax.jit(_put, donate_argnums=0)
 
     @property
     def names(self) -> Collection[str]:
         """The series that are here."""
         return self._row_of.keys()
 
-    def one(self, name: str) -> FilterState:
+    def one(self, name: str) -> Any:
         """Return the state of one series, for `filter.posterior`."""
         return jax.tree.map(lambda leaf: leaf[self._row_of[name]], self._series)
 
@@ -158,11 +159,15 @@ class FleetResidents:
         return np.concatenate(parts)
 
     def put(self, names: Sequence[str], rows: Sequence[bytes]) -> None:
-        """Take up the states of all series that there are, from bytes."""
-        if len(names) > self.room:
-            raise DataError(f"there are {len(names)} series, and room for {self.room}; give more room.")
-        self._series = self._layout.from_bytes(rows, self._num_rows)
-        self._row_of = {name: row for row, name in enumerate(names)}
+        """Take up the states of some series that are not here yet, or replace them, from bytes."""
+        new = [name for name in names if name not in self._row_of]
+        if len(self._row_of) + len(new) > self.room:
+            raise DataError(f"the store has more series than there is room for, {self.room}; give more room.")
+        self._row_of |= {name: row for row, name in enumerate(new, len(self._row_of))}
+        for first in range(0, len(names), self._batch):
+            some = slice(first, first + self._batch)
+            states = self._layout.from_bytes(rows[some], self._batch)
+            self._series = self._put(self._series, self._rows(names[some], self._batch), states)
 
     def warm_up(self) -> None:
         """Compile; rows beyond the last are stepped, and dropped."""
@@ -192,7 +197,7 @@ class FleetResidents:
 class _Layout:
     """How the arrays of one series' state stand in a row of bytes."""
 
-    def __init__(self, shapes: FilterState):
+    def __init__(self, shapes: Any):
         self.shapes = shapes
         leaves, self.structure = jax.tree.flatten(shapes)
         paths = jax.tree_util.tree_flatten_with_path(shapes)[0]
@@ -208,11 +213,11 @@ class _Layout:
         )
         self.sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in self.parts]
 
-    def empty(self, num_rows: int) -> FilterState:
+    def empty(self, num_rows: int) -> Any:
         """Return rows of zeros."""
         return self._tree([np.zeros((num_rows, *shape), dtype) for dtype, shape in self.parts])
 
-    def as_bytes(self, series: FilterState) -> UInt8[np.ndarray, "some byte"]:
+    def as_bytes(self, series: Any) -> UInt8[np.ndarray, "some byte"]:
         """Return each row as bytes."""
         leaves = [
             jax.random.key_data(leaf) if key else leaf
@@ -223,7 +228,7 @@ class _Layout:
             axis=1,
         )
 
-    def from_bytes(self, rows: Sequence[bytes], num_rows: int) -> FilterState:
+    def from_bytes(self, rows: Sequence[bytes], num_rows: int) -> Any:
         """Return the rows that `as_bytes` made, among spare ones."""
         if any(len(row) != sum(self.sizes) for row in rows):
             raise StoreError(f"a row of this filter has {sum(self.sizes)} bytes, and one in the store has not.")
@@ -237,7 +242,7 @@ class _Layout:
             start += size
         return self._tree(leaves)
 
-    def _tree(self, leaves: list[np.ndarray]) -> FilterState:
+    def _tree(self, leaves: list[np.ndarray]) -> Any:
         # A copy, since JAX may share numpy's memory, and a step gives its memory back.
         arrays = [jnp.array(leaf) for leaf in leaves]
         wrapped = [
@@ -246,7 +251,7 @@ class _Layout:
         return jax.tree.unflatten(self.structure, wrapped)
 
 
-def _start(filter: ParticleFilter, series: FilterState, rows: Any, keys: Any, num_blocks: Any) -> FilterState:
+def _start(filter: Filter, series: Any, rows: Any, keys: Any, num_blocks: Any) -> Any:
     def one_block(number, series):
         places, own = (jax.lax.dynamic_slice_in_dim(leaf, number * BLOCK, BLOCK) for leaf in (rows, keys))
         new = jax.vmap(lambda key: filter.init(key, filter.model.example_inputs))(own)
@@ -255,15 +260,17 @@ def _start(filter: ParticleFilter, series: FilterState, rows: Any, keys: Any, nu
     return jax.lax.fori_loop(0, num_blocks, one_block, series)
 
 
-def _step(
-    filter: ParticleFilter, forecasts: bool, series: FilterState, rows: Any, ys: Any, inputs: Any, num_blocks: Any
-) -> Any:
+def _step(filter: Filter, forecasts: bool, series: Any, rows: Any, ys: Any, inputs: Any, num_blocks: Any) -> Any:
     describe = functools.partial(figures_of, filter, forecasts)
     return blocks.update_blocks(filter, series, rows, ys, inputs, num_blocks, describe)
 
 
-def _take(series: FilterState, rows: Any) -> FilterState:
+def _take(series: Any, rows: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf.at[rows].get(mode="clip"), series)
+
+
+def _put(series: Any, rows: Any, states: Any) -> Any:
+    return jax.tree.map(lambda leaf, part: leaf.at[rows].set(part, mode="drop"), series, states)
 
 
 def _shape(tree: Any, what: str) -> tuple[int, ...]:
@@ -272,7 +279,7 @@ def _shape(tree: Any, what: str) -> tuple[int, ...]:
     return tuple(tree.shape)
 
 
-def _inputs_shape(filter: ParticleFilter) -> tuple[int, ...] | None:
+def _inputs_shape(filter: Filter) -> tuple[int, ...] | None:
     example = filter.model.example_inputs
     return None if example is None else _shape(jax.eval_shape(lambda: jnp.asarray(example)), "inputs")
 

@@ -8,6 +8,9 @@ filter's fingerprint, the layout of a row, the seed. A store that is torn, flipp
 with what was found. A damaged tree can bring down whoever walks it, so a process of its own walks it first
 (`store_walk`).
 
+Commits are numbered, and each names the one before it. If a lock is lost, for example because its file was removed, two
+processes may hold the store: the first to commit goes on, and the commit of the other is refused.
+
 What LMDB was chosen over, and by which numbers, is in `docs/decisions/0025-the-state-store.md`.
 """
 
@@ -24,19 +27,28 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from paramfilter.errors import StoreError
 from paramfilter.extras import extra
-from paramfilter_streams.events import Event
-from paramfilter_streams.ordering import Fate, Ledger
+from paramfilter.filters import first_difference
+from paramfilter_streams.ordering import Ledger
+from paramfilter_streams.records import (
+    CHECKSUM,
+    Commit,
+    Partition,
+    Quarantined,
+    ledger_bytes,
+    ledger_of,
+    partition_of,
+    sealed,
+)
 
 EXTRA = "streaming"
 """The extra that brings lmdb and nats-py."""
 
-FORMAT = 2
+FORMAT = 3
 """Number of this layout; a reader refuses numbers it does not know."""
 
 LARGEST_BYTES = 1 << 40
@@ -47,69 +59,15 @@ FULL_BELOW = 1 << 20
 
 TABLES = (b"about", b"series", b"partitions", b"posteriors", b"quarantine")
 
-_CHECKSUM = struct.Struct("<I")
-_LEDGER = struct.Struct("<BQQ?I")
+COMMITS = b"commits"
+"""The table of one record, the number of the last commit. It alone depends on how a log was cut into commits."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a disk, or of a user's share of it, that has no room."""
+
+_NUMBER = b"number"
+
 _SLOT = struct.Struct(">I")
-
-
-@dataclass
-class Partition:
-    """How far a partition has been read, and how its events ended.
-
-    Attributes:
-        offset: Where to go on.
-        counts: How many events ended in each way.
-        received: How many events there were.
-        filled: Steps that were taken without an event.
-        num_series: Series whose events stand in it.
-    """
-
-    offset: int = 0
-    counts: dict[str, int] = field(default_factory=lambda: {fate.value: 0 for fate in Fate})
-    received: int = 0
-    filled: int = 0
-    num_series: int = 0
-
-    def copy(self) -> Partition:
-        """Return the same, which stays as it is when this one goes on."""
-        return replace(self, counts=dict(self.counts))
-
-    @property
-    def waiting(self) -> int:
-        """Events that have not ended yet: they wait for one before them."""
-        return self.received - sum(self.counts.values())
-
-
-class Quarantined(NamedTuple):
-    """A line that was put aside, and why.
-
-    Attributes:
-        partition: Where it came from.
-        number: The how-manieth that was put aside there.
-        reason: Why.
-        raw: Its bytes, the first of them if it was large.
-    """
-
-    partition: str
-    number: int
-    reason: str
-    raw: bytes
-
-
-class Commit(NamedTuple):
-    """What becomes durable at once.
-
-    Attributes:
-        rows: Name, ledger and state of each series that has changed.
-        partitions: All partitions that have moved, by name.
-        posteriors: Name, sequence number and content of each new posterior.
-        quarantined: What was put aside.
-    """
-
-    rows: Iterable[tuple[str, Ledger, bytes]]
-    partitions: Mapping[str, Partition]
-    posteriors: Iterable[tuple[str, int, bytes]] = ()
-    quarantined: Iterable[Quarantined] = ()
 
 
 class DiskFullError(StoreError):
@@ -121,7 +79,8 @@ class Store:
 
     Args:
         path: Its directory; made if it is not there.
-        identity: What its rows belong to; a store that says something else is refused.
+        identity: What its rows belong to; a store that says something else is refused. Numbers in the fingerprint of a
+            filter may differ by rounding, as they do on another processor. None accepts any store that is there.
         keep: How many of the last posteriors of a series are kept.
         keep_quarantined: How many of the last lines put aside are kept, for each partition.
         largest_bytes: How large the file may become.
@@ -131,7 +90,7 @@ class Store:
     def __init__(
         self,
         path: str | os.PathLike,
-        identity: Mapping[str, str],
+        identity: Mapping[str, str] | None,
         keep: int = 256,
         keep_quarantined: int = 10_000,
         largest_bytes: int = LARGEST_BYTES,
@@ -139,13 +98,18 @@ class Store:
     ):
         self.path, self.keep, self.keep_quarantined = Path(path), keep, keep_quarantined
         self._lmdb = extra("lmdb", EXTRA)
+        if identity is None and not (self.path / "data.mdb").exists():
+            raise StoreError(f"there is no store at {self.path}.")
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock, self._in_use = _owned(self.path), threading.Lock()
         try:
             self._check_file(walk_first)
             self._environment = self._opened(largest_bytes)
-            self._tables = {name: self._environment.open_db(name) for name in TABLES}
-            self._check_identity({"format": str(FORMAT), "keep": str(keep), **identity})
+            self._tables = {name: self._environment.open_db(name) for name in (*TABLES, COMMITS)}
+            given = {} if identity is None else {"keep": str(keep), **identity}
+            self._check_identity({"format": str(FORMAT), **given})
+            with self._environment.begin() as transaction:
+                self._num_commits = self._number(transaction)
         except BaseException:
             os.close(self._lock)
             raise
@@ -165,17 +129,30 @@ class Store:
         """
         try:
             with self._in_use, self._environment.begin(write=True) as transaction:
+                if self._number(transaction) != self._num_commits:
+                    raise StoreError(
+                        f"another process has written to the store at {self.path}, so this one must end: a store "
+                        "has one owner. Was its file 'owner' removed? What is not committed will be read again."
+                    )
                 self._write(transaction, commit)
+                number = str(self._num_commits + 1).encode()
+                transaction.put(_NUMBER, sealed(_NUMBER, number), db=self._tables[COMMITS])
         except self._lmdb.Error as error:
             raise self._named(error) from error
+        self._num_commits += 1
+
+    def _number(self, transaction: Any) -> int:
+        """Return the number of the last commit."""
+        value = transaction.get(_NUMBER, db=self._tables[COMMITS])
+        return 0 if value is None else int(self._unsealed(_NUMBER, value))
 
     def _write(self, transaction: Any, commit: Commit) -> None:
         def put(table: bytes, items: Iterable[tuple[bytes, bytes]]) -> None:
-            sealed = [(key, _sealed(key, content)) for key, content in items]
+            records = [(key, sealed(key, content)) for key, content in items]
             with transaction.cursor(self._tables[table]) as cursor:
-                cursor.putmulti(sealed)
+                cursor.putmulti(records)
 
-        put(b"series", ((name.encode(), _row_of(ledger) + state) for name, ledger, state in commit.rows))
+        put(b"series", ((name.encode(), ledger_bytes(ledger) + state) for name, ledger, state in commit.rows))
         put(b"posteriors", ((self._slot(name, number), content) for name, number, content in commit.posteriors))
         put(b"quarantine", (self._put_aside(one) for one in commit.quarantined))
         put(b"partitions", ((name.encode(), json.dumps(vars(one)).encode()) for name, one in commit.partitions.items()))
@@ -183,7 +160,7 @@ class Store:
     def partitions(self) -> dict[str, Partition]:
         """Return how far each partition has been read."""
         with self.reading():
-            return {name.decode(): _partition_of(content) for name, content in self._all(b"partitions")}
+            return {name.decode(): partition_of(content) for name, content in self._all(b"partitions")}
 
     def rows(self) -> Iterator[tuple[str, Ledger, bytes]]:
         """Go through all series: their names, ledgers and states.
@@ -194,7 +171,7 @@ class Store:
         found = 0
         for name, content in self._all(b"series"):
             with self.reading():
-                ledger, size = _ledger_of(content)
+                ledger, size = ledger_of(content)
                 row = name.decode(), ledger, content[size:]
             yield row
             found += 1
@@ -250,10 +227,8 @@ class Store:
                 yield key, self._unsealed(key, value)
 
     def _unsealed(self, key: bytes, value: bytes) -> bytes:
-        content = value[_CHECKSUM.size :]
-        if len(value) < _CHECKSUM.size or value[: _CHECKSUM.size] != _CHECKSUM.pack(
-            zlib.crc32(content, zlib.crc32(key))
-        ):
+        content = value[CHECKSUM.size :]
+        if len(value) < CHECKSUM.size or value[: CHECKSUM.size] != CHECKSUM.pack(zlib.crc32(content, zlib.crc32(key))):
             raise self._damaged(f"the checksum of {key[:40]!r} does not match")
         return content
 
@@ -281,21 +256,22 @@ class Store:
     def _opened(self, largest_bytes: int) -> Any:
         try:
             return self._lmdb.open(
-                str(self.path), map_size=largest_bytes, max_dbs=len(TABLES), subdir=True, mode=0o600, lock=True
+                str(self.path), map_size=largest_bytes, max_dbs=len(TABLES) + 1, subdir=True, mode=0o600, lock=True
             )
         except self._lmdb.Error as error:
             raise self._named(error) from error
 
     def _check_identity(self, identity: dict[str, str]) -> None:
         found = {key.decode(): value.decode() for key, value in self._all(b"about")}
-        if not found:
+        if not found and identity.keys() > {"format"}:
             if any(True for _ in self._all(b"series")):
                 raise self._damaged("it does not say what it belongs to")
             with self._environment.begin(write=True, db=self._tables[b"about"]) as transaction:
                 for name, text in identity.items():
-                    transaction.put(name.encode(), _sealed(name.encode(), text.encode()))
+                    transaction.put(name.encode(), sealed(name.encode(), text.encode()))
             return
-        differing = [name for name, text in identity.items() if found.get(name) != text]
+        self.keep = int(found.get("keep", self.keep))
+        differing = [name for name, text in identity.items() if not _is_same(name, found.get(name), text)]
         if differing:
             raise StoreError(
                 f"the store at {self.path} was made with another {' and '.join(differing)}; give another "
@@ -305,7 +281,7 @@ class Store:
     def _named(self, error: Exception) -> StoreError:
         """Say in our words what LMDB says."""
         text = str(error)
-        if isinstance(error, self._lmdb.MapFullError) or os.strerror(errno.ENOSPC) in text or self._is_cut_short(text):
+        if isinstance(error, self._lmdb.MapFullError) or _is_full(text) or self._is_cut_short(text):
             return DiskFullError(f"there is no room for the store at {self.path} ({text}).")
         return StoreError(
             f"the store at {self.path} failed: {text}. What is not committed will be read again from the log."
@@ -323,6 +299,20 @@ class Store:
         )
 
 
+def _is_same(name: str, found: str | None, own: str) -> bool:
+    """Tell whether two texts mean the same; those of a filter hold numbers, which may be rounded in another way."""
+    if name != "filter" or found is None or found == own:
+        return found == own
+    try:
+        return first_difference(found, own) is None
+    except ValueError:  # no fingerprint of the library's
+        return False
+
+
+def _is_full(text: str) -> bool:
+    return any(os.strerror(number) in text for number in FULL)
+
+
 def _owned(path: Path) -> int:
     """Lock a directory for as long as this process lives."""
     descriptor = os.open(path / "owner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -334,34 +324,3 @@ def _owned(path: Path) -> int:
             f"the store at {path} belongs to another process that is running; each has one owner."
         ) from None
     return descriptor
-
-
-def _sealed(key: bytes, content: bytes) -> bytes:
-    return _CHECKSUM.pack(zlib.crc32(content, zlib.crc32(key))) + content
-
-
-def _row_of(ledger: Ledger) -> bytes:
-    held = json.dumps([list(event) for event in ledger.held.values()]).encode() if ledger.held else b""
-    partition = ledger.partition.encode()
-    head = _LEDGER.pack(len(partition), ledger.sequence, ledger.gaps, ledger.has_old_gaps, len(held))
-    return head + partition + held
-
-
-def _partition_of(content: bytes) -> Partition:
-    partition = Partition(**json.loads(content))
-    numbers = [partition.offset, partition.received, partition.filled, partition.num_series, *partition.counts.values()]
-    if partition.counts.keys() != set(Fate) or not all(type(one) is int and one >= 0 for one in numbers):
-        raise ValueError("a partition has counts of events")
-    return partition
-
-
-def _ledger_of(content: bytes) -> tuple[Ledger, int]:
-    length, sequence, gaps, has_old_gaps, held_size = _LEDGER.unpack_from(content)
-    start = _LEDGER.size + length
-    if start + held_size > len(content):
-        raise ValueError("a series is shorter than it says")
-    held = [Event(*one) for one in json.loads(content[start : start + held_size] or b"[]")]
-    ledger = Ledger(
-        content[_LEDGER.size : start].decode(), sequence, gaps, has_old_gaps, {event.sequence: event for event in held}
-    )
-    return ledger, start + held_size

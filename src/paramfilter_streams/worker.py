@@ -18,46 +18,24 @@ it when it is durable.
 from __future__ import annotations
 
 import contextlib
-import json
+import itertools
 import math
-import struct
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
-from paramfilter.errors import DataError
+from paramfilter.errors import DataError, StoreError
 from paramfilter_streams.commits import Committer
 from paramfilter_streams.events import LARGEST_EVENT, Event, RefusedEvent
-from paramfilter_streams.logs import FIRST, Log, Message
+from paramfilter_streams.logs import Log, LogUnreachableError, Message
 from paramfilter_streams.ordering import Fate, Ledger, Rules, Step
+from paramfilter_streams.posteriors import Output, Posterior, Sink, outputs_of, packed, unpacked
+from paramfilter_streams.records import Commit, Partition, Quarantined
 from paramfilter_streams.residents import Residents
-from paramfilter_streams.store import Commit, DiskFullError, Partition, Quarantined, Store
+from paramfilter_streams.store import DiskFullError, Store
 
 SIDE_FATES = (Fate.LATE, Fate.QUARANTINED)
 """Events whose lines are put aside."""
-
-
-class Output(NamedTuple):
-    """What is said of one step; what is said of the same step again is the same."""
-
-    series: str
-    sequence: int
-    line: bytes
-
-
-class Sink(Protocol):
-    """Where outputs go beside the store."""
-
-    def write(self, outputs: Sequence[Output]) -> None:
-        """Return when all of them are safe."""
-        ...
-
-    def close(self) -> None:
-        """Let go of what is open."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -69,6 +47,7 @@ class Pace:
         seconds_between_commits: 0 commits after every batch; more lets states be written less often, and more be done
             again after a crash.
         seconds_to_wait: For the first message of a batch.
+        filled_steps: A batch ends after the message in which it has taken more than so many steps without an event.
         most_quarantined: The share of events that may be quarantined before the worker stops, once there are a
             thousand.
     """
@@ -76,15 +55,12 @@ class Pace:
     messages: int = 256
     seconds_between_commits: float = 0.0
     seconds_to_wait: float = 0.5
+    filled_steps: int = 1000
     most_quarantined: float = 1.0
 
 
-class Posterior(NamedTuple):
-    """What a series believes after a step, as the store keeps it."""
-
-    sequence: int
-    fate: str
-    figures: dict[str, float]
+ROWS_AT_A_TIME = 4096
+"""Rows that are taken from the store at once: all of them would need as much memory again as the states."""
 
 
 class Worker[States: Residents]:
@@ -122,20 +98,27 @@ class Worker[States: Residents]:
         self._committer, self._made_at = Committer(store), []
         self._ledgers: dict[str, Ledger] = {}
         self._partitions: dict[str, Partition] = {}
+        self._committed: dict[str, Partition] = {}
+        self._left: Sequence[Message] = ()
         self._last_commit = -math.inf
+        self.last_read: float | None = None
+        """When the log last answered, in seconds of the wall clock; None if it has not yet."""
+        self._failure: BaseException | None = None
 
     def recover(self) -> None:
         """Take up the last commit, and compile; then the worker is ready."""
-        self._partitions = self.store.partitions()
-        names, rows = [], []
-        for name, ledger, row in self.store.rows():
-            names.append(name)
-            rows.append(row)
-            self._ledgers[name] = ledger
-        if names:
-            self.residents.put(names, rows)
-        self.residents.warm_up()
-        self.is_ready = True
+        with self._failing_for_good():
+            self._partitions = self.store.partitions()
+            self._committed = self.partitions
+            for some in itertools.batched(self.store.rows(), ROWS_AT_A_TIME):
+                self._ledgers |= {name: ledger for name, ledger, _ in some}
+                stored = [(name, row) for name, _, row in some if row]
+                if stored:
+                    self.residents.put([name for name, _ in stored], [row for _, row in stored])
+                if len(stored) < len(some):  # series that an operator has reset
+                    self.residents.start([name for name, _, row in some if not row])
+            self.residents.warm_up()
+            self.is_ready = True
 
     def run(self, should_stop: Callable[[], bool], until_idle: bool = False) -> None:
         """Work until told to stop; then what has been read is made durable.
@@ -154,23 +137,21 @@ class Worker[States: Residents]:
 
     def work_once(self) -> int:
         """Read one batch and take it in; commit if it is time to. Return how many messages there were."""
-        if self.cannot_commit:  # nothing more is read while nothing can be kept
-            time.sleep(self.pace.seconds_to_wait)
-            self._settle_if_there_is_room()
-            return 0
-        if self._committer.is_idle:
-            self._settle_if_there_is_room()
-        for name in self.log.partitions:
-            self._partitions.setdefault(name, Partition(FIRST))
-        positions = {name: one.offset for name, one in self._partitions.items()}
-        messages = self.log.read(positions, self.pace.messages, self.pace.seconds_to_wait)
-        if messages:
-            self._take_in(messages)
-        if self._changes and time.monotonic() - self._last_commit >= self.pace.seconds_between_commits:
-            self._settle_if_there_is_room()
-            if not self.cannot_commit:
-                self._begin_commit()
-        return len(messages)
+        with self._failing_for_good():
+            if self.cannot_commit:  # nothing more is read while nothing can be kept
+                time.sleep(self.pace.seconds_to_wait)
+                self._settle_if_there_is_room()
+                return 0
+            if self._committer.is_idle:
+                self._settle_if_there_is_room()
+            messages = self._left or self._read()
+            num_taken = self._take_in(messages) if messages else 0
+            self._left = messages[num_taken:]
+            if self._changes and time.monotonic() - self._last_commit >= self.pace.seconds_between_commits:
+                self._settle_if_there_is_room()
+                if not self.cannot_commit:
+                    self._begin_commit()
+            return num_taken
 
     def commit(self) -> None:
         """Make everything taken in so far durable, and tell the log.
@@ -178,10 +159,11 @@ class Worker[States: Residents]:
         Raises:
             DiskFullError: There is no room; what was taken in is kept, and can be committed later.
         """
-        self._settle()
-        if self._changes:
-            self._begin_commit()
+        with self._failing_for_good():
             self._settle()
+            if self._changes:
+                self._begin_commit()
+                self._settle()
 
     def close(self) -> None:
         """Let go of log, sink and store. A commit under way is finished; what was taken in since will be read again."""
@@ -196,14 +178,28 @@ class Worker[States: Residents]:
         return self._committer.has_no_room
 
     @property
+    def not_ready(self) -> str:
+        """Why the worker does not take in events; empty if it does."""
+        if self.cannot_commit:
+            return "cannot write to disk"
+        if not self.is_ready:
+            return "starting"
+        return "waiting for the log" if self.last_read is None else ""
+
+    @property
     def partitions(self) -> dict[str, Partition]:
         """A copy of what is known of each partition, committed or not."""
         return {name: one.copy() for name, one in list(self._partitions.items())}
 
+    @property
+    def committed(self) -> dict[str, Partition]:
+        """What is durable of each partition; after a crash no count is lower than it was here."""
+        return dict(self._committed)
+
     def latest(self, name: str) -> list[Posterior]:
         """Return the last durable posteriors of a series, in order; none if there is no such series."""
         with self.store.reading():
-            return sorted(self._read_posterior(content) for content in self.store.posteriors(name))
+            return sorted(unpacked(content, self.residents.columns) for content in self.store.posteriors(name))
 
     def newest(self, names: Iterable[str]) -> dict[str, Posterior]:
         """Return the last durable posterior of some series; a series without a posterior is left out."""
@@ -212,7 +208,7 @@ class Worker[States: Residents]:
             for name in names:
                 ledger = self._ledgers.get(name)
                 content = None if ledger is None else self.store.posterior(name, ledger.sequence)
-                posterior = None if content is None else self._read_posterior(content)
+                posterior = None if content is None else unpacked(content, self.residents.columns)
                 if ledger is None or posterior is None or posterior.sequence != ledger.sequence:
                     posterior = next(reversed(self.latest(name)), None)  # the last steps are not durable yet
                 if posterior is not None:
@@ -235,28 +231,63 @@ class Worker[States: Residents]:
         durable = self._committer.wait()
         if durable is not None:
             self.delays = [durable.since - at for at in self._made_at]
+            self._committed = {**self._committed, **durable.commit.partitions}
             self.log.acknowledge({name: one.offset for name, one in durable.commit.partitions.items()})
 
     def _settle_if_there_is_room(self) -> None:
         with contextlib.suppress(DiskFullError):  # `cannot_commit` says so
             self._settle()
 
-    def _take_in(self, messages: Iterable[Message]) -> None:
-        """Order the events of some messages, and take their steps in rounds of one step a series."""
+    @contextlib.contextmanager
+    def _failing_for_good(self) -> Iterator[None]:
+        """Refuse to go on after a failure: states may be a step ahead of their ledgers, or behind."""
+        if self._failure is not None:
+            raise StoreError(
+                f"this worker has failed ({type(self._failure).__name__}: {self._failure}), so what it holds in memory "
+                "may be wrong. Close it, and open the store with a new worker, which goes on from the last commit."
+            ) from self._failure
+        try:
+            yield
+        except DiskFullError:  # nothing was written, and the same commit can be tried again
+            raise
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _read(self) -> Sequence[Message]:
+        """Return the next messages of the log; none if it is away."""
+        try:
+            for name in self.log.partitions:
+                self._partitions.setdefault(name, Partition())
+            positions = {name: one.position for name, one in self._partitions.items()}
+            messages = self.log.read(positions, self.pace.messages, self.pace.seconds_to_wait)
+        except LogUnreachableError:
+            time.sleep(self.pace.seconds_to_wait)
+            return ()
+        self.last_read = time.time()
+        return messages
+
+    def _take_in(self, messages: Sequence[Message]) -> int:
+        """Order the events of messages, take their steps in rounds of one a series; return how many messages."""
         rounds: list[list[tuple[str, Step]]] = []
         next_round: dict[str, int] = {}
         new: list[str] = []
+        num_taken = num_filled = 0
         for message in messages:
+            if num_filled > self.pace.filled_steps:
+                break
+            num_taken += 1
             partition = self._partitions[message.partition]
             for line in () if message.raw is None else message.raw.removesuffix(b"\n").split(b"\n"):
                 partition.received += 1
                 for name, step in self._steps_of(partition, message.partition, line, new):
                     number = next_round.get(name, 0)
                     next_round[name] = number + 1
+                    num_filled += step.event is None
                     if number == len(rounds):
                         rounds.append([])
                     rounds[number].append((name, step))
-            partition.offset = message.next_offset
+            partition.offset, partition.source = message.next_offset, message.source
             self._changes.partitions.add(message.partition)
         if new:
             self.residents.start(new)
@@ -264,6 +295,7 @@ class Worker[States: Residents]:
         if self.sink is not None and outputs:
             self.sink.write(outputs)
         self._stop_if_poisoned()
+        return num_taken
 
     def _steps_of(self, partition: Partition, where: str, line: bytes, new: list[str]) -> Iterable[tuple[str, Step]]:
         """Enter a line into the books, and return the steps that it allows."""
@@ -313,23 +345,8 @@ class Worker[States: Residents]:
         ys = [nothing if step.event is None else step.event.y for _, step in steps]
         inputs = [None if step.event is None else step.event.inputs for _, step in steps]
         figures = self.residents.step([name for name, _ in steps], ys, inputs)
-        fates = [step.fate or "filled" for _, step in steps]
-        for (name, step), fate, values in zip(steps, fates, _bytes_of_each(figures.astype(_FIGURES)), strict=True):
-            self._changes.posteriors[name, step.sequence] = _HEAD.pack(_NUMBER_OF[fate], step.sequence) + values
-        if self.sink is None:
-            return []
-        columns, outputs = self.residents.columns, []
-        # JSON has no NaN and no infinity: what is not finite, such as a missing observation, is null.
-        finite = ([value if math.isfinite(value) else None for value in row] for row in figures.tolist())
-        for (name, step), fate, values in zip(steps, fates, finite, strict=True):
-            said = {"series": name, "seq": step.sequence, "fate": fate, **dict(zip(columns, values, strict=True))}
-            outputs.append(Output(name, step.sequence, json.dumps(said).encode()))
-        return outputs
-
-    def _read_posterior(self, content: bytes) -> Posterior:
-        fate, sequence = _HEAD.unpack_from(content)
-        values: Any = np.frombuffer(content, _FIGURES, offset=_HEAD.size)
-        return Posterior(sequence, FATES[fate], dict(zip(self.residents.columns, values.tolist(), strict=True)))
+        self._changes.posteriors |= packed(steps, figures)
+        return [] if self.sink is None else outputs_of(steps, figures, self.residents.columns)
 
     def _stop_if_poisoned(self) -> None:
         received = sum(one.received for one in self._partitions.values())
@@ -344,17 +361,6 @@ class Worker[States: Residents]:
 
 ENOUGH_TO_JUDGE = 1000
 """Events before a share of them says something."""
-
-FATES = (*(fate.value for fate in Fate), "filled")
-
-_NUMBER_OF = {fate: number for number, fate in enumerate(FATES)}
-_HEAD, _FIGURES = struct.Struct("<BI"), np.dtype("<f8")
-
-
-def _bytes_of_each(rows: np.ndarray) -> list[bytes]:
-    """Return the bytes of each row, by one copy of all: asking numpy row by row costs four times as much."""
-    whole, size = rows.tobytes(), rows[0].nbytes
-    return [whole[start : start + size] for start in range(0, len(whole), size)]
 
 
 class _Changes:

@@ -38,7 +38,8 @@ def held(folder):
     """Return all that a store holds."""
     store = Store(folder / "store", HashResidents().identity)
     rows = [(name, repr(ledger), state) for name, ledger, state in store.rows()]
-    found = rows, store.partitions(), store.quarantined()
+    counts = {name: vars(one) | {"source": ""} for name, one in store.partitions().items()}  # not the same file
+    found = rows, counts, store.quarantined()
     store.close()
     return found
 

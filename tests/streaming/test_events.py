@@ -46,6 +46,7 @@ def test_an_event_says_what_it_says():
         (b'{"series": "a", "seq": 1, "y": 0, "model": "x"}', "no other"),
         (b'{"series": "a", "seq": 1, "y": 0, "inputs": 1}', "told nothing"),
         (b'{"series": "a", "seq": 1, "y": 0, "at": 1e999}', "finite"),
+        (b'{"series": "a", "seq": 1, "y": 0, "at": 1%s}' % (b"0" * 400), "finite"),
         (b'{"series": "\xff", "seq": 1, "y": 0}', "UTF-8"),
         (b'{"series": "a", "seq": 1, "y": %s}' % (b"9" * 5000), "JSON"),
         (b"[" * 100_000, "bytes"),

@@ -9,7 +9,7 @@ from tests.support.streams.kills import OffsetFirst
 from tests.support.streams.toy import HashResidents, messy_lines
 
 from paramfilter_streams import FileLog, Pace, Store, Worker
-from paramfilter_streams.store import Commit
+from paramfilter_streams.records import Commit
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from tests.support.streams.toy import HashResidents, line
 
 from paramfilter.errors import StoreError
 from paramfilter_streams import FileLog, Store, Worker
-from paramfilter_streams.store import _sealed
+from paramfilter_streams.records import sealed
 
 SIZE = 2**31
 PARTITION = {"offset": 1, "counts": dict.fromkeys(("applied", "missing", "duplicate", "late", "quarantined"), 0)}
@@ -53,7 +53,7 @@ def opened(path):
 
 def forge(store, table, key, content):
     with store._environment.begin(write=True, db=store._tables[table]) as transaction:
-        transaction.put(key, _sealed(key, content))
+        transaction.put(key, sealed(key, content))
 
 
 @pytest.mark.parametrize("what", FORGED)

@@ -43,8 +43,8 @@ def test_they_are_what_a_fleet_would_be(stepped):
         np.testing.assert_array_equal(ours.x, theirs.x)
         np.testing.assert_array_equal(ours.log_weights, theirs.log_weights)
     assert RESIDENTS.columns[:5] == ("mean:phi", "sd:phi", "ess", "log_evidence_increment", "outcome")
-    assert RESIDENTS.columns[-4:] == ("y:y", "forecast_mean:y", "forecast_sd:y", "pit:y")
-    np.testing.assert_array_equal(stepped[:, -4], YS[-1].astype(np.float32))
+    assert RESIDENTS.columns[-5:] == ("y:y", "forecast_mean:y", "forecast_sd:y", "pit:y", "tail_probability:y")
+    np.testing.assert_array_equal(stepped[:, -5], YS[-1].astype(np.float32))
     assert stepped[3, 0] == pytest.approx(float(posterior.mean()["phi"]), rel=1e-4)
     np.testing.assert_allclose(stepped[:, 2], info.ess, rtol=1e-5)
 
@@ -69,6 +69,18 @@ def test_there_is_room_for_so_many(stepped):
         RESIDENTS.start([f"t{number}" for number in range(41)])
     with pytest.raises(pf.errors.DataError, match="give more room"):
         FleetResidents(FILTER, room=BLOCK).put(NAMES, [b""] * 60)
+
+
+def test_rows_come_in_pieces_into_the_rows_that_are_there(stepped):
+    """All states at once would need their memory two more times."""
+    rows = RESIDENTS.rows(NAMES)
+    other = FleetResidents(FILTER, room=100, seed=5, largest_batch=48)
+    before = [leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(other._series) if leaf.dtype == np.float32]
+    for part in PARTS:
+        other.put(NAMES[part], [row.tobytes() for row in rows[part]])
+    np.testing.assert_array_equal(other.rows(NAMES[::-1]), rows[::-1])
+    after = [leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(other._series) if leaf.dtype == np.float32]
+    assert before == after, "the large arrays stay where they are"
 
 
 def test_rows_of_another_size_are_refused(stepped):

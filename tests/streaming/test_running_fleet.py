@@ -60,3 +60,37 @@ def test_the_page_runs_and_a_fleet_that_is_killed_ends_with_the_same_bits(server
     assert records(tmp_path / "killed" / "store") == records(tmp_path / "calm" / "store")
     said = {line for message in server.read_all("again", "again") for line in message.split(b"\n")}
     assert said == outputs(server, "posteriors") and len(said) == 2000
+
+
+EARLY = """
+[model]
+name = "linear_gaussian"
+[filter]
+algorithm = "sir_filter"
+particles = 8
+room = 10
+[log]
+kind = "jetstream"
+servers = "SERVER"
+stream = "late"
+subjects = ["late.0"]
+[store]
+path = "store"
+[http]
+port = {port}
+"""
+
+
+@pytest.mark.slow
+def test_the_front_answers_before_the_log_does(tmp_path):
+    late = NatsServer(tmp_path / "nats")
+    with Service(tmp_path / "early", EARLY.replace("SERVER", late.address), Forked) as early:
+        early.process = early._launch(early.folder)
+        wait_until(lambda: early.ask("/health") is not None)
+        wait_until(lambda: "waiting for the log" in (early.ask("/") or ""))
+        assert early.ask("/ready") is None and "paramfilter_ready 0.0" in (early.ask("/metrics") or "")
+        with late:
+            late.make_streams({"late": ["late.*"]})
+            late.publish("late.0", [b'{"series": "a", "seq": 1, "y": 0.5}'])
+            wait_until(lambda: early.ask("/ready") is not None)
+            early.finish(1)

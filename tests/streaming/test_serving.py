@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import sys
+import time
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -100,6 +101,19 @@ def test_prometheus_reads_the_metrics(client):
     assert families["paramfilter_events"].type == "counter" and families["paramfilter_offset"].type == "gauge"
 
 
+def test_metrics_say_how_far_behind_the_log_the_worker_is(worker, client, monkeypatch):
+    def value(name):
+        return next(float(one.split()[1]) for one in client.get("/metrics").text.splitlines() if one.startswith(name))
+
+    assert value("paramfilter_log_lag") == 0 and time.time() - value("paramfilter_log_last_read") < 3600
+    monkeypatch.setattr(worker.log, "lag", 17)
+    monkeypatch.setattr(worker, "last_read", None)
+    assert value("paramfilter_log_lag") == 17 and value("paramfilter_log_last_read") == 0
+    assert value("paramfilter_ready") == 0 and "waiting for the log" in client.get("/ready").text
+    monkeypatch.setattr(worker.log, "lag", None)
+    assert "paramfilter_log_lag" not in client.get("/metrics").text
+
+
 def test_each_front_has_a_registry_of_its_own(worker, metrics):
     assert Metrics(worker).delay_quantile(0.5) is None and metrics.delay_quantile(0.5) == 0.25
 
@@ -166,9 +180,18 @@ def test_a_configuration_makes_a_worker(tmp_path):
     worker.close()
 
 
+def test_without_an_algorithm_the_model_decides(tmp_path):
+    configuration = configured(tmp_path, ('algorithm = "sir_filter"\nparticles = 8', "num_kept = 32"))
+    residents = configuration.make_worker().residents
+    chosen = pf.auto_filter(residents.filter.model)
+    assert configuration.algorithm == "node_filter" and type(residents.filter) is type(chosen)
+    assert residents.filter.size == chosen.size and residents.filter.num_kept == 32
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        (("particles = 8", "num_kept = 32"), "num_kept is for node_filter.*sir_filter"),
         (("linear_gaussian", "os.system"), "no model 'os.system'.*linear_gaussian"),
         (("linear_gaussian", "__import__"), "no model"),
         (("r = 0.5", "r = 'dist.Normal(0, 1)'"), "numbers"),

@@ -1,15 +1,22 @@
 """A store is one owner's, is whole or refused, and its commits are all or nothing."""
 
+import errno
+import json
 import os
+import subprocess
+import sys
 import zlib
 
 import pytest
 from tests.support.streams.draws import numbers
 
+import paramfilter as pf
 from paramfilter.errors import StoreError
+from paramfilter.filters.fingerprint import BEHAVIOUR
 from paramfilter_streams import Event, Partition, Quarantined, Store
 from paramfilter_streams.ordering import Ledger
-from paramfilter_streams.store import Commit, DiskFullError
+from paramfilter_streams.records import Commit
+from paramfilter_streams.store import DiskFullError
 
 IDENTITY = {"filter": "sir", "layout": "x", "seed": "0"}
 EVENT = Event("s1", 9, [0.5], None, None)
@@ -56,6 +63,30 @@ def test_a_store_of_another_filter_is_refused(tmp_path, name):
     fill(tmp_path).close()
     with pytest.raises(StoreError, match=f"made with another {name}"):
         Store(tmp_path, {**IDENTITY, name: "other"})
+
+
+def test_numbers_of_a_fingerprint_may_be_rounded_in_another_way(tmp_path):
+    made_by = lambda value: {**IDENTITY, "filter": json.dumps({"model": "m", BEHAVIOUR: [-12.345678, value]})}
+    Store(tmp_path, made_by(-1.5)).close()
+    Store(tmp_path, made_by(-1.500002)).close()
+    with pytest.raises(StoreError, match="made with another filter"):
+        Store(tmp_path, made_by(-1.51))
+
+
+ON_AN_OLD_PROCESSOR = """
+import paramfilter as pf
+print(pf.sir_filter(pf.models.stochastic_volatility(), 16).fingerprint)
+"""
+
+
+def test_a_store_can_be_taken_to_another_processor(tmp_path):
+    """XLA compiles for a processor without AVX, whose sums are rounded in another way."""
+    environment = {**os.environ, "XLA_FLAGS": "--xla_cpu_max_isa=SSE4_2"}
+    command = [sys.executable, "-c", ON_AN_OLD_PROCESSOR]
+    there = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+    here = pf.sir_filter(pf.models.stochastic_volatility(), 16).fingerprint
+    Store(tmp_path, {**IDENTITY, "filter": there}).close()
+    Store(tmp_path, {**IDENTITY, "filter": here}).close()
 
 
 @pytest.mark.parametrize("foreign", [b"", b"x", b"SQLite format 3\x00" * 1000, bytes(16384), b"\x80\x04\x95" * 9000])
@@ -122,6 +153,38 @@ def test_a_full_disk_is_named_and_the_store_stays_as_it_was(tmp_path):
     with pytest.raises(DiskFullError, match="no room"):
         store.commit(Commit(rows, {"p": Partition(9, num_series=200)}))
     assert content(store) == before
+    store.close()
+
+
+def test_a_quota_that_is_used_up_is_a_full_disk(tmp_path, monkeypatch):
+    store = fill(tmp_path)
+
+    def refuse(transaction, commit):
+        raise store._lmdb.Error(f"mdb_txn_commit: {os.strerror(errno.EDQUOT)}")
+
+    monkeypatch.setattr(store, "_write", refuse)
+    with pytest.raises(DiskFullError, match=r"no room.*quota"):
+        store.commit(Commit([], {}))
+    store.close()
+
+
+TAKE_OVER = """
+import sys
+from paramfilter_streams import Partition, Store
+from paramfilter_streams.records import Commit
+store = Store(sys.argv[1], {"filter": "sir", "layout": "x", "seed": "0"})
+store.commit(Commit([], {"p": Partition(77, num_series=40)}))
+store.close()
+"""
+
+
+def test_two_processes_that_both_hold_a_store_cannot_both_write(tmp_path):
+    store = fill(tmp_path)
+    (tmp_path / "owner").unlink()  # the lock with it
+    subprocess.run([sys.executable, "-c", TAKE_OVER, str(tmp_path)], check=True)
+    with pytest.raises(StoreError, match="another process has written"):
+        store.commit(Commit([], {"p": Partition(5, num_series=40)}))
+    assert store.partitions()["p"].offset == 77, "what the other one wrote stays"
     store.close()
 
 

@@ -12,8 +12,7 @@ from tests.support.streams.toy import HashResidents, line, messy_lines
 
 import paramfilter as pf
 from paramfilter.errors import StoreError
-from paramfilter_streams import Fate, FileLog, Message, Pace, PipeLog, Rules, Store, Worker
-from paramfilter_streams.logs import CHUNK
+from paramfilter_streams import Fate, LogUnreachableError, Message, Pace, PipeLog, Rules, Store, Worker
 
 LINES = messy_lines(seed=1, num_series=6, num_steps=60)
 
@@ -21,14 +20,16 @@ LINES = messy_lines(seed=1, num_series=6, num_steps=60)
 class ListLog:
     """Lines in memory, in messages of a given size."""
 
+    lag = None
+
     def __init__(self, lines, lines_a_message=1, partition="p"):
         self.lines, self.size, self.partitions = lines, lines_a_message, [partition]
         self.acknowledged = {}
 
     def read(self, positions, at_most, wait):
         found = []
-        for name, offset in positions.items():
-            for start in range(offset, len(self.lines), self.size)[:at_most]:
+        for name, position in positions.items():
+            for start in range(position.offset, len(self.lines), self.size)[:at_most]:
                 part = self.lines[start : start + self.size]
                 found.append(Message(name, start + len(part), b"\n".join(part)))
         return found
@@ -222,28 +223,6 @@ def test_a_disk_that_fails_ends_the_worker_and_another_goes_on(tmp_path):
     assert work(tmp_path / "tried", ListLog(LINES)) == wanted
 
 
-def test_files_are_read_as_they_grow_and_in_the_order_of_their_names(tmp_path):
-    (tmp_path / "log" / "east").mkdir(parents=True)
-    (tmp_path / "log" / "west").mkdir()
-    first = tmp_path / "log" / "east" / "day-1.jsonl"
-    first.write_bytes(line("a", 1, 0.1) + b"\n" + line("a", 2, 0.2)[:9])
-    log = FileLog(tmp_path / "log")
-    assert log.partitions == ["east", "west"]
-    (got,) = log.read({"east": 0, "west": 0}, 100, 0.0)
-    assert got.raw == line("a", 1, 0.1), "a line counts when its end is there"
-    with first.open("ab") as file:
-        file.write(line("a", 2, 0.2)[9:] + b"\n" + b"x" * (CHUNK + 5) + b"\n")
-    (tmp_path / "log" / "east" / "day-2.jsonl").write_bytes(line("a", 3, 0.3) + b"\n" + line("a", 4, 0.4) + b"\n")
-    rest = log.read({"east": got.next_offset}, 100, 0.0)
-    assert [len(one.raw) < 100 for one in rest] == [True, False, True, True], "of a line too long only the beginning"
-    assert [one.raw for one in rest if len(one.raw) < 100] == [line("a", one, one / 10) for one in (2, 3, 4)]
-    for place, one in enumerate(rest[:-1]):
-        assert log.read({"east": one.next_offset}, 1, 0.0) == [rest[place + 1]]
-    assert log.read({"east": rest[-1].next_offset}, 100, 0.0) == []
-    _, _, partitions, _ = work(tmp_path / "store", log)
-    assert partitions["east"]["counts"]["applied"] == 4 and partitions["east"]["counts"]["quarantined"] == 1
-
-
 def test_a_pipe_is_read_to_its_end(tmp_path):
     source, target = os.pipe()
     os.write(target, line("a", 1, 0.1) + b"\n" + line("a", 2, 0.2))
@@ -253,6 +232,98 @@ def test_a_pipe_is_read_to_its_end(tmp_path):
     assert partitions["pipe"]["counts"]["applied"] == 2 and partitions["pipe"]["offset"] == 2
 
 
-def test_there_must_be_a_directory(tmp_path):
-    with pytest.raises(pf.errors.DataError, match="no directory"):
-        FileLog(tmp_path / "nowhere")
+class AwayLog(ListLog):
+    """A log that cannot be reached for some reads."""
+
+    def __init__(self, lines, times_away):
+        super().__init__(lines)
+        self.times_away = times_away
+
+    def read(self, positions, at_most, wait):
+        self.times_away -= 1
+        if self.times_away >= 0:
+            raise LogUnreachableError("no answer")
+        return super().read(positions, at_most, wait)
+
+
+def opened(path, log, residents=None, **options):
+    residents = residents or HashResidents()
+    return Worker(residents, log, Store(path, residents.identity), **options)
+
+
+def test_a_worker_is_ready_when_its_log_has_answered(tmp_path):
+    worker = opened(tmp_path, AwayLog(LINES, 2), pace=Pace(seconds_to_wait=0.0))
+    assert worker.not_ready == "starting"
+    worker.recover()
+    for _ in range(2):
+        assert worker.work_once() == 0 and worker.not_ready == "waiting for the log" and worker.last_read is None
+    worker.run(lambda: False, until_idle=True)
+    assert not worker.not_ready and worker.committed["p"].received == len(LINES)
+    worker.close()
+
+
+class FailingResidents(HashResidents):
+    """States of which a step fails once, in the middle of a batch."""
+
+    steps_left = 60
+
+    def step(self, names, ys, inputs):
+        self.steps_left -= 1
+        if not self.steps_left:
+            raise RuntimeError("RESOURCE_EXHAUSTED")
+        return super().step(names, ys, inputs)
+
+
+class FailingSink(ListSink):
+    """A sink whose second write fails."""
+
+    writes = 0
+
+    def write(self, outputs):
+        self.writes += 1
+        if self.writes == 2:
+            raise TimeoutError("no answer")
+        super().write(outputs)
+
+
+@pytest.mark.parametrize(("residents", "sink"), [(FailingResidents(), None), (HashResidents(), FailingSink())])
+def test_a_worker_that_has_failed_stays_failed_and_commits_nothing(tmp_path, residents, sink):
+    in_order = [line("a", one, 0.5) for one in range(1, 201)]
+    wanted = work(tmp_path / "calm", ListLog(in_order))
+    worker = opened(tmp_path / "tried", ListLog(in_order), residents, sink=sink, pace=Pace(50))
+    with pytest.raises((RuntimeError, TimeoutError)):
+        worker.run(lambda: False, until_idle=True)
+    worker._committer.close()  # waits for the commit of the first batch
+    durable = worker.store.partitions()["p"].offset
+    for go_on in (worker.work_once, worker.commit, lambda: worker.run(lambda: False, until_idle=True)):
+        with pytest.raises(StoreError, match=r"has failed \((RuntimeError|TimeoutError).*new worker"):
+            go_on()
+    assert worker.store.partitions()["p"].offset == durable == 50
+    worker.close()
+    assert work(tmp_path / "tried", ListLog(in_order)) == wanted
+
+
+def test_counts_that_are_shown_never_go_back(tmp_path):
+    worker = opened(tmp_path, ListLog(LINES), pace=Pace(40, seconds_between_commits=1e9))
+    worker.recover()
+    for _ in range(3):
+        worker.work_once()  # the first batch is committed at once, the others are not
+    worker._settle()
+    assert worker.partitions["p"].received == 120 and worker.committed["p"].received == 40
+    worker._committer.close()
+    worker.store.close()  # as if it had been killed
+    again = opened(tmp_path, ListLog(LINES))
+    again.recover()
+    assert again.committed["p"].received == 40
+    again.close()
+
+
+def test_a_batch_with_many_filled_steps_is_cut_short_and_gives_the_same(tmp_path):
+    gaps = [line("a", 900 * one, 0.5) for one in range(1, 9)]
+    wanted = work(tmp_path / "whole", ListLog(gaps), Rules(), Pace(filled_steps=10**9))
+    worker = opened(tmp_path / "cut", ListLog(gaps), pace=Pace(filled_steps=1000))
+    worker.recover()
+    assert [worker.work_once() for _ in range(4)] == [2, 2, 2, 2], "a batch ends once it has filled more than 1000"
+    worker.commit()
+    worker.close()
+    assert work(tmp_path / "cut", ListLog(gaps), Rules(), Pace(filled_steps=1000)) == wanted

@@ -287,6 +287,17 @@ def serve(
     service.load()(configuration)
 
 
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)
+def streams(context: typer.Context) -> None:
+    """Inspect, reset, back up and restore the store of a service: see `paramfilter streams --help`."""
+    from importlib.metadata import entry_points
+
+    (operators,) = entry_points(group="paramfilter.services", name="streams")
+    operators.load()(context.args)
+
+
 def _values(given: list[str] | None) -> dict[str, Any]:
     """Read `name=value` pairs."""
     import numpy as np

@@ -8,7 +8,7 @@ from paramfilter.filters.mixing import AncestorMixing, Mixing, NoMixing, Pairwis
 from paramfilter.filters.outliers import OutlierGate
 from paramfilter.filters.particle_filter import ParticleFilter
 from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments, pooled
-from paramfilter.filters.state import FilterState, StepInfo
+from paramfilter.filters.state import FilterState, StepInfo, tail_probability
 
 __all__ = [
     "AncestorMixing",
@@ -28,4 +28,5 @@ __all__ = [
     "keep_where",
     "mixture_moments",
     "pooled",
+    "tail_probability",
 ]

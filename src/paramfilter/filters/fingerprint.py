@@ -7,6 +7,7 @@ log densities at a few fixed points: a model that behaves the same is the same, 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import jax
@@ -42,6 +43,11 @@ def model_fingerprint(model: StateSpaceModel, sizes: dict[str, Any]) -> dict[str
     }
 
 
+def settings_of(**parts: Any) -> dict[str, str]:
+    """Return parts as texts that are the same in every process: a function in a part has its name, not its address."""
+    return {name: re.sub(r" at 0x[0-9a-f]+", "", repr(part)) for name, part in parts.items()}
+
+
 def first_difference(saved: str, own: str) -> str | None:
     """Say in words where two fingerprints differ, or return None if they are of the same filter."""
     if saved == own:
@@ -66,6 +72,7 @@ def _probe_values(model: StateSpaceModel) -> list[float]:
         return jnp.stack(
             [
                 model.parameters.log_prior(z),
+                model.initial_log_prob(theta, datum.x_prev, datum.inputs),
                 model.transition_log_prob(theta, datum.x_prev, datum.x, datum.inputs),
                 model.observation_log_prob(theta, datum.x, datum.y, datum.inputs),
             ]

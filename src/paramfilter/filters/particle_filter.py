@@ -18,7 +18,7 @@ from paramfilter.distributions import ravel
 from paramfilter.errors import ModelError
 from paramfilter.filters.advance import History, advance, state_mean_and_variance, summarise, window_of
 from paramfilter.filters.base import Filter
-from paramfilter.filters.fingerprint import fingerprint
+from paramfilter.filters.fingerprint import fingerprint, settings_of
 from paramfilter.filters.loop import first_state, forecasts_of, next_state
 from paramfilter.filters.mixing import Mixing, NoMixing, mixing_for
 from paramfilter.filters.outliers import OutlierGate, require_outliers
@@ -128,9 +128,12 @@ class ParticleFilter(Filter):
 
     @cached_property
     def fingerprint(self) -> str:
-        """What tells this filter from another."""
-        sizes = {"particles": self.num_particles, "islands": self.num_islands, "mixing": repr(self.bound_mixing)}
-        return fingerprint(self.bound_belief, {**sizes, "memory": self.memory})
+        """What tells this filter from another; `health` is left out, since no later step depends on it."""
+        sizes = {"particles": self.num_particles, "islands": self.num_islands, "memory": self.memory}
+        parts = settings_of(
+            mixing=self.bound_mixing, proposal=self.proposal, resampling=self.resampling, outliers=self.outliers
+        )
+        return fingerprint(self.bound_belief, {**sizes, **parts})
 
     def init(self, key: KeyArray, inputs: Inputs = None) -> FilterState:
         """Draw particles from the prior and the initial distribution; no data are seen.

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from paramfilter.filters.health import Lineage
 from paramfilter.numerics.compensated import CompensatedSum
-from paramfilter.tracing import is_traced
+from paramfilter.tracing import is_traced, numbers
 from paramfilter.types import KeyArray
 
 
@@ -103,3 +103,16 @@ class StepInfo:
     num_unique_ancestors: Int[Array, ""]
     forecast: PyTree
     pit: PyTree
+
+    @property
+    def tail_probability(self) -> PyTree:
+        """How surprising y was: the probability of a y as far out in its forecast, for each component.
+
+        It is uniform between 0 and 1 if the model is right, so an alarm at 0.001 is false once in 1,000 observations.
+        """
+        return tail_probability(self.pit)
+
+
+def tail_probability(pit: PyTree) -> PyTree:
+    """Return the probability of an observation as far out in its forecast as one at these places."""
+    return jax.tree.map(lambda leaf: 2 * numbers(leaf).minimum(leaf, 1 - leaf), pit)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Int, Shaped
 
 from paramfilter.beliefs import Moments
 from paramfilter.filters import Filter, StepInfo
+from paramfilter.fleet.scores import FleetScores
 from paramfilter.types import Inputs, Observation
 
 BLOCK = 16
@@ -24,27 +25,34 @@ BUCKET_FACTOR = 4
 """A sparse batch is filled up to a block times the next power of this: few sizes, so few compiles."""
 
 
-def begin(filter: Filter, keys: Shaped[Array, " row"], inputs: Inputs) -> Any:
-    """Start a filter for each key."""
-    return in_blocks(filter.init, keys, inputs)
+def begin(filter: Filter, keys: Shaped[Array, " row"], inputs: Inputs, prior: Any) -> Any:
+    """Start a filter for each key, from the model's prior or from another."""
+    if prior is None:
+        return in_blocks(filter.init, keys, inputs)
+    start: Any = filter.init  # of a node filter, which takes a prior
+    return in_blocks(lambda key, inputs, prior: start(key, inputs, prior=prior), keys, inputs, prior)
 
 
 def advance(
     filter: Filter, series: Any, ys: Observation, inputs: Inputs, lengths: Int[Array, " row"]
-) -> tuple[Any, StepInfo]:
+) -> tuple[Any, StepInfo, FleetScores]:
     """Take in the first observations of each row, as many as its length: one program for `step` and `run`.
 
-    The info is that of each row's last step; NaN and 0 for a row without any.
+    The info is that of each row's last step; NaN and 0 for a row without any. Scores are of all steps, NaN beyond.
     """
 
     def go_through(state, ys, inputs, length):
         def take_in(now, carry):
+            state, _, scores = carry
             y, inputs_now = jax.tree.map(lambda leaf: leaf[now], (ys, inputs))
-            return filter.step(carry[0], y, inputs_now)
+            state, info = filter.step(state, y, inputs_now)
+            scores = jax.tree.map(lambda rows, value: rows.at[now].set(value), scores, FleetScores.of(info))
+            return state, info, scores
 
         first = jax.tree.map(lambda leaf: leaf[0], (ys, inputs))
         shapes = jax.eval_shape(filter.step, state, *first)[1]
-        return jax.lax.fori_loop(0, length, take_in, (state, jax.tree.map(_nothing, shapes)))
+        blank = jax.tree.map(lambda leaf: jnp.full((WINDOW, *leaf.shape), jnp.nan, leaf.dtype), FleetScores.of(shapes))
+        return jax.lax.fori_loop(0, length, take_in, (state, jax.tree.map(_nothing, shapes), blank))
 
     return in_blocks(go_through, series, ys, inputs, lengths)
 

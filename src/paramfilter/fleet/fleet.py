@@ -20,26 +20,30 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, Int
 
 from paramfilter import checkpoint
-from paramfilter.arguments import require_key, require_kind
-from paramfilter.errors import DataError
+from paramfilter.arguments import require_key, require_kind, whole_number
+from paramfilter.errors import DataError, ModelError
 from paramfilter.filters import Filter, StepInfo
 from paramfilter.filters.advance import window_of
 from paramfilter.fleet import blocks
 from paramfilter.fleet.blocks import BLOCK, WINDOW, bucket
-from paramfilter.fleet.state import FleetState, Ids, distinct, ids_of, keys_for, rows_of, text_of
+from paramfilter.fleet.forecast import LEVELS, FleetForecast, Task
+from paramfilter.fleet.population import Population, learn_population
+from paramfilter.fleet.rows import checked_lengths, count_before, fetch, first_of_all, first_rows
+from paramfilter.fleet.scores import FleetScores
+from paramfilter.fleet.state import FleetState, Ids, distinct, ids_of, keys_for, require_fresh, rows_of, text_of
 from paramfilter.model import as_inputs
+from paramfilter.nodes import NodeFilter
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.waiting import announced
 
@@ -76,6 +80,7 @@ class Fleet:
         self._advance = self._compiled(blocks.advance, donate_argnums=0)
         self._update = self._compiled(blocks.update, donate_argnums=0)
         self._moments = self._compiled(blocks.moments)
+        self._forecasts: dict[Task, Callable] = {}
 
     def _compiled(self, function: Callable, **options: Any) -> Any:
         """Compile a function so that each device computes its own rows of the leading axis."""
@@ -90,7 +95,9 @@ class Fleet:
         """Number of devices that share the series."""
         return 1 if self.mesh is None else self.mesh.size
 
-    def init(self, key: KeyArray, ids: Ids, *, inputs: Inputs = None, room: int = 0) -> FleetState:
+    def init(
+        self, key: KeyArray, ids: Ids, *, inputs: Inputs = None, room: int = 0, prior: Population | None = None
+    ) -> FleetState:
         """Start a filter for each id.
 
         Args:
@@ -98,6 +105,7 @@ class Fleet:
             ids: Distinct numbers or strings, one per series.
             inputs: Covariates for the model's `initial`, with a leading axis of series; None if it uses none.
             room: Least number of rows to allocate. Fleets with the same number of rows share compiled code.
+            prior: A population that replaces the model's prior; None keeps that.
 
         Returns:
             The state of the fleet before any data.
@@ -106,7 +114,20 @@ class Fleet:
         ids = distinct(ids)
         keys = keys_for(key, ids + (None,) * (self._num_rows(max(len(ids), room)) - len(ids)))
         keys, inputs = self._shared_out(keys), self._filled(as_inputs(inputs), np.arange(len(ids)), len(keys))
-        return FleetState(self._begin(keys, inputs), rows_of(ids), key)
+        return FleetState(self._begin(keys, inputs, self._prior_of_rows(prior, len(keys))), rows_of(ids), key)
+
+    def _prior_of_rows(self, prior: Population | None, num_rows: int) -> Any:
+        """Give each row its prior."""
+        if prior is None:
+            return None
+        require_kind(prior, Population, "prior", "It comes from fleet.population(state).")
+        self._require_nodes("prior=")
+        spread = lambda leaf: self._shared_out(np.broadcast_to(leaf, (num_rows, *leaf.shape)))
+        return jax.tree.map(spread, prior.normal)
+
+    def _require_nodes(self, asker: str) -> None:
+        if not isinstance(self.filter, NodeFilter):
+            raise ModelError(f"{asker} needs a fleet of node filters; got {self.filter!r}. Use pf.node_filter(model).")
 
     def step(
         self,
@@ -127,7 +148,7 @@ class Fleet:
         Returns:
             The new state, and a `StepInfo` with a leading axis of series.
         """
-        _require_fresh(state)
+        require_fresh(state)
         num_series = len(state.row_of)
         ys = self._observations(ys, num_series)
         is_due = np.ones(num_series, bool) if mask is None else np.asarray(mask, bool)
@@ -137,12 +158,12 @@ class Fleet:
                 f"{is_due.shape}. Use fleet.update(state, ids, ys) for a few series by name."
             )
         ys, inputs = jax.tree.map(lambda leaf: np.asarray(leaf)[:, None], (ys, as_inputs(inputs)))
-        series, info = self._advanced(state, ys, inputs, 0, is_due.astype(np.int32))
-        return replace(state, series=series), _first(num_series, info)
+        series, info, _ = self._advanced(state, ys, inputs, 0, is_due.astype(np.int32))
+        return replace(state, series=series), first_rows(num_series, info)
 
     def _advanced(
         self, state: FleetState, ys: Observation, inputs: Inputs, start: int, lengths: np.ndarray
-    ) -> tuple[Any, StepInfo]:
+    ) -> tuple[Any, StepInfo, FleetScores]:
         """Process observations from `start` on: of each series as many as its length, at most `WINDOW`."""
         given = (*window_of((ys, inputs), start, WINDOW, axis=1), lengths)
         return self._advance(state.series, *self._filled(given, np.arange(len(lengths)), state.num_rows))
@@ -161,7 +182,7 @@ class Fleet:
         Returns:
             The new state, and a `StepInfo` in the order of `ids`.
         """
-        _require_fresh(state)
+        require_fresh(state)
         ids = distinct(ids)
         ys = self._observations(ys, len(ids))
         own = state.num_rows // self.num_devices
@@ -169,11 +190,11 @@ class Fleet:
         # Each device has a bucket for its own rows. Rows beyond its last are read as the last one, and what is written
         # there is dropped.
         size = bucket(int(np.max(np.bincount(devices))))
-        places = devices * size + _count_before(devices)
+        places = devices * size + count_before(devices)
         rows = self._filled(rows.astype(np.int32), places, self.num_devices * size, rest=own)
         given = self._filled((ys, as_inputs(inputs)), places, self.num_devices * size)
         series, info = self._update(state.series, rows, *given)
-        return replace(state, series=series), jax.tree.map(lambda leaf: _fetch(leaf)[places], info)
+        return replace(state, series=series), jax.tree.map(lambda leaf: fetch(leaf)[places], info)
 
     def run(
         self,
@@ -194,37 +215,62 @@ class Fleet:
         Returns:
             The new state.
         """
-        _require_fresh(state)
+        for state, _ in self._windows(state, ys, lengths, inputs):  # noqa: B007, B020  the last state is wanted
+            pass
+        return state
+
+    def run_scored(
+        self,
+        state: FleetState,
+        ys: Observation,
+        *,
+        lengths: Int[np.ndarray | Array, " series"] | Sequence[int] | None = None,
+        inputs: Inputs = None,
+    ) -> tuple[FleetState, FleetScores]:
+        """Process many observations as `run` does, and return the scores of all one-step forecasts too."""
+        scores, num_series = [], len(state.row_of)
+        for state, found in self._windows(state, ys, lengths, inputs):  # noqa: B007, B020  each goes on from the last
+            scores.append(jax.tree.map(lambda leaf: fetch(leaf)[:num_series], found))
+        return state, FleetScores.joined(scores, jax.tree.leaves(ys)[0].shape[1])
+
+    def _windows(
+        self, state: FleetState, ys: Observation, lengths: Any, inputs: Inputs
+    ) -> Iterator[tuple[FleetState, FleetScores]]:
+        """Process one window of observations after the other, and yield the state and the scores after each."""
+        require_fresh(state)
         num_series = len(state.row_of)
         ys = self._observations(ys, num_series, ("series", "time"))
         num_times = jax.tree.leaves(ys)[0].shape[1]
-        lengths = np.full(num_series, num_times, np.int32) if lengths is None else np.asarray(lengths, np.int32)
-        if lengths.shape != (num_series,) or np.any(lengths < 0) or np.any(lengths > num_times):
-            raise DataError(
-                f"lengths must hold a number between 0 and {num_times} for each of {num_series} series; got "
-                f"{lengths.tolist()[:5]}. Pass the number of observations of each series, or None for all."
-            )
+        lengths = checked_lengths(lengths, num_series, num_times)
         inputs = as_inputs(inputs)
-        for start in range(0, int(np.max(lengths)), WINDOW):
-            series, _ = self._advanced(state, ys, inputs, start, np.clip(lengths - start, 0, WINDOW))
+        for start in range(0, max(int(np.max(lengths)), 1), WINDOW):
+            series, _, scores = self._advanced(state, ys, inputs, start, np.clip(lengths - start, 0, WINDOW))
             state = replace(state, series=series)
-        return state
+            yield state, scores
 
-    def add(self, state: FleetState, ids: Ids, *, inputs: Inputs = None) -> FleetState:
+    def add(
+        self, state: FleetState, ids: Ids, *, inputs: Inputs = None, prior: Population | str | None = None
+    ) -> FleetState:
         """Start a filter for each new id, at the end of the fleet.
 
         Args:
             state: Current state of the fleet.
             ids: Ids of the new series.
             inputs: Covariates for the model's `initial`, with a leading axis of new series; None if it uses none.
+            prior: "population" starts from what the other series have learned, `fleet.population(state)`; pass a
+                `Population` to choose which; None uses the model's prior.
         """
+        if isinstance(prior, str):
+            if prior != "population":
+                raise DataError(f'prior must be "population", a Population or None; got {prior!r}.')
+            prior = self.population(state)
         known = state.row_of.keys() & set(distinct(ids))
         if known:
             raise DataError(
                 f"the fleet already has series {sorted(map(repr, known))[:5]}. Leave them out, or call "
                 "fleet.drop first to start them again."
             )
-        new = self.init(state.key, ids, inputs=inputs)
+        new = self.init(state.key, ids, inputs=inputs, prior=prior)
         both = jax.tree.map(lambda old, more: jnp.concatenate([old, more]), state.series, new.series)
         rows = np.concatenate([np.arange(len(state.row_of)), state.num_rows + np.arange(len(new.row_of))])
         return FleetState(self._arranged(both, rows), rows_of(state.ids + new.ids), state.key)
@@ -273,13 +319,12 @@ class Fleet:
         row = state.rows((series_id,))[0]
         return jax.tree.map(lambda leaf: leaf[row], state.series)
 
-    def save(self, path: str | os.PathLike, state: FleetState) -> None:
-        """Write the state of a fleet to a file, atomically, without spare rows."""
-        saved = {"series": jax.tree.map(lambda leaf: _first_rows(leaf, len(state.row_of)), state.series)}
+    def save(self, path: str | os.PathLike, state: FleetState, *, more: Mapping[str, np.ndarray] | None = None) -> None:
+        """Write the state of a fleet to a file, atomically, without spare rows; `more` adds arrays of yours."""
+        saved = {"series": jax.tree.map(lambda leaf: first_of_all(leaf, len(state.row_of)), state.series)}
         header = {"ids": text_of(state.ids), "key_impl": str(jax.random.key_impl(state.key))}
-        checkpoint.write(
-            path, checkpoint.FLEET, saved | {"key": state.key}, header | {"fingerprint": state.series.fingerprint}
-        )
+        header |= {"fingerprint": state.series.fingerprint}
+        checkpoint.write(path, checkpoint.FLEET, saved | {"key": state.key} | dict(more or {}), header)
 
     def restore(self, path: str | os.PathLike) -> FleetState:
         """Read the state of a fleet from a file. The number of devices may differ from that of the saved fleet.
@@ -294,13 +339,60 @@ class Fleet:
         found = saved.fill({"series": series, "key": key})
         return FleetState(self._arranged(found["series"], np.arange(len(ids))), rows_of(ids), found["key"])
 
+    def population(self, state: FleetState) -> Population:
+        """Learn how the parameters differ between series: the prior of a new one, from those that have observations.
+
+        Args:
+            state: Current state of the fleet, of node filters.
+
+        Returns:
+            A Gaussian over the unconstrained parameters, for `fleet.add(state, ids, prior=...)`.
+        """
+        self._require_nodes("fleet.population")
+        return learn_population(self.filter.model, state.series, len(state.row_of))
+
+    def predict(
+        self,
+        state: FleetState,
+        horizon: int,
+        *,
+        inputs: Inputs = None,
+        num_draws: int = 256,
+        levels: Sequence[float] = LEVELS,
+    ) -> FleetForecast:
+        """Forecast the next observations of every series.
+
+        Each draw has its own theta and state. The same call gives the same numbers.
+
+        Args:
+            state: Current state of the fleet. It can be used again.
+            horizon: Number of steps ahead.
+            inputs: Covariates of these steps, with leading axes (series, horizon); None if the model uses none.
+            num_draws: Number of draws for each series.
+            levels: Levels of the quantiles, between 0 and 1.
+
+        Returns:
+            Means, standard deviations and quantiles of each series at each step ahead.
+        """
+        require_fresh(state)
+        call = "The call is fleet.predict(state, horizon)."
+        task = Task(
+            whole_number(horizon, "horizon", 1, call), whole_number(num_draws, "num_draws", 1, call), tuple(levels)
+        )
+        if task not in self._forecasts:
+            self._forecasts[task] = self._compiled(task.rows)
+        inputs = self._filled(as_inputs(inputs), np.arange(len(state.row_of)), state.num_rows)
+        found = first_rows(len(state.row_of), self._forecasts[task](state.series, inputs))
+        levels_first = jax.tree.map(lambda leaf: np.moveaxis(leaf, 1, 0), found.quantiles)
+        return replace(found, quantiles=levels_first, levels=np.asarray(task.levels))
+
     def mean(self, state: FleetState) -> dict[str, Array | np.ndarray]:
         """Return the posterior means: a dict keyed by parameter name, with a leading axis of series."""
-        return _first(len(state.row_of), self._moments(state.series).mean)
+        return first_rows(len(state.row_of), self._moments(state.series).mean)
 
     def sd(self, state: FleetState) -> dict[str, Array | np.ndarray]:
         """Return the posterior standard deviations: a dict keyed by parameter name, with a leading axis of series."""
-        return _first(len(state.row_of), jax.tree.map(jnp.sqrt, self._moments(state.series).variance))
+        return first_rows(len(state.row_of), jax.tree.map(jnp.sqrt, self._moments(state.series).variance))
 
     def _observations(self, ys: Observation, num_series: int, leading: tuple[str, ...] = ("series",)) -> Observation:
         ys = self.filter.as_observation(ys, leading=leading)
@@ -311,44 +403,3 @@ class Fleet:
                 "series without one, or fleet.update(state, ids, ys) for some of them."
             )
         return ys
-
-
-def _require_fresh(state: FleetState) -> None:
-    """Refuse anything but the state of a fleet, and a state whose memory an earlier call has freed."""
-    require_kind(state, FleetState, "state", "Begin with state = fleet.init(jax.random.key(0), ids).")
-    if isinstance(state.series.time, jax.Array) and state.series.time.is_deleted():
-        raise DataError(
-            "this state was used up: step, update and run of a fleet free its memory. Continue with the "
-            "state that the call returned, as in state, info = fleet.step(state, ys)."
-        )
-
-
-def _first(num: int, tree: Any) -> Any:
-    """Remove the spare rows."""
-    # By numpy where it can be, since JAX would compile a program for each number.
-    return jax.tree.map(lambda leaf: (np.asarray(leaf) if leaf.is_fully_addressable else leaf)[:num], tree)
-
-
-def _first_rows(leaf: Any, num: int) -> Any:
-    """Return the first rows, also those that other processes hold."""
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(_first_rows(jax.random.key_data(leaf), num), impl=jax.random.key_impl(leaf))
-    return _fetch(leaf)[:num]
-
-
-def _fetch(leaf: Array) -> np.ndarray:
-    """Return an array with all rows, also those that other processes hold."""
-    return np.asarray(leaf if leaf.is_fully_addressable else process_allgather(leaf, tiled=True))
-
-
-def _count_before(values: np.ndarray) -> np.ndarray:
-    """Return for each place how many of the places before it hold the same value.
-
-    >>> _count_before(np.array([3, 1, 3, 3, 1])).tolist()
-    [0, 0, 1, 2, 1]
-    """
-    order = np.argsort(values, kind="stable")
-    starts = np.searchsorted(values[order], values[order])
-    counts = np.empty_like(order)
-    counts[order] = np.arange(len(values)) - starts
-    return counts

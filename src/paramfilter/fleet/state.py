@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Shaped
 
-from paramfilter.arguments import kind_of
+from paramfilter.arguments import kind_of, require_kind
 from paramfilter.errors import DataError
 from paramfilter.types import KeyArray
 
@@ -107,3 +107,13 @@ def text_of(ids: tuple[Hashable, ...]) -> str:
 def ids_of(text: str) -> tuple[Hashable, ...]:
     """Return the ids that `text_of` wrote."""
     return tuple(json.loads(text))
+
+
+def require_fresh(state: FleetState) -> None:
+    """Refuse anything but the state of a fleet, and a state whose memory an earlier call has freed."""
+    require_kind(state, FleetState, "state", "Begin with state = fleet.init(jax.random.key(0), ids).")
+    if isinstance(state.series.time, jax.Array) and state.series.time.is_deleted():
+        raise DataError(
+            "this state was used up: step, update and run of a fleet free its memory. Continue with the "
+            "state that the call returned, as in state, info = fleet.step(state, ys)."
+        )

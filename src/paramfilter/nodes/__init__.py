@@ -2,7 +2,7 @@
 
 from paramfilter.nodes.choosing import choose_inner, usual_nodes
 from paramfilter.nodes.filter import NodeFilter
-from paramfilter.nodes.inner import AssumedDensity, FiniteState, Guided, InnerFilter, Kalman, Particles
+from paramfilter.nodes.inner import AssumedDensity, FiniteState, Guided, InnerFilter, Kalman, LinearPredictor, Particles
 from paramfilter.nodes.posterior import NodePosterior
 from paramfilter.nodes.state import NodeState
 
@@ -12,6 +12,7 @@ __all__ = [
     "Guided",
     "InnerFilter",
     "Kalman",
+    "LinearPredictor",
     "NodeFilter",
     "NodePosterior",
     "NodeState",

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from paramfilter.errors import ModelError
 from paramfilter.inspect.once import once_per_model
 from paramfilter.model import StateSpaceModel
-from paramfilter.nodes.inner.assumed_density import AssumedDensity, Guided
+from paramfilter.nodes.inner.assumed_density import AssumedDensity
 from paramfilter.nodes.inner.base import InnerFilter
 from paramfilter.nodes.inner.finite import FiniteState
+from paramfilter.nodes.inner.guided import Guided
 from paramfilter.nodes.inner.kalman import Kalman
+from paramfilter.nodes.inner.linear_predictor import LinearPredictor
 from paramfilter.nodes.inner.particles import Particles
 
 FEW, MANY = 2, 5
@@ -38,6 +40,10 @@ def choose_inner(model: StateSpaceModel) -> Choice:
         (Kalman, "linear and Gaussian given theta: exact"),
         (FiniteState, "the state has few values: exact"),
         (Guided, "Gaussian moves, observed linearly: each is updated exactly"),
+        (
+            LinearPredictor,
+            "linear Gaussian moves behind one linear predictor: updated by quadrature",
+        ),
         (AssumedDensity, "a state of real numbers: held as a bent Gaussian"),
     )
     for kind, reason in tries:

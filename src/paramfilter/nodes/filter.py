@@ -17,7 +17,7 @@ from paramfilter.beliefs import Moments
 from paramfilter.errors import ModelError
 from paramfilter.filters.advance import History, window_of
 from paramfilter.filters.base import Filter
-from paramfilter.filters.fingerprint import model_fingerprint
+from paramfilter.filters.fingerprint import model_fingerprint, settings_of
 from paramfilter.filters.outliers import OutlierGate, require_outliers
 from paramfilter.filters.state import StepInfo
 from paramfilter.model import as_inputs
@@ -89,7 +89,7 @@ class NodeFilter(Filter):
     def fingerprint(self) -> str:
         """What tells this filter from another."""
         sizes = {"belief": self.inner.name, "particles": self.num_nodes, "islands": 1, "kept": self.num_kept}
-        return json.dumps(model_fingerprint(self.model, sizes))
+        return json.dumps(model_fingerprint(self.model, {**sizes, **settings_of(outliers=self.outliers)}))
 
     @property
     def lowest_ess(self) -> float:
@@ -144,15 +144,16 @@ class NodeFilter(Filter):
         """Of the inputs of one step."""
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), self.example_inputs)
 
-    def init(self, key: KeyArray, inputs: Inputs = None) -> NodeState:
+    def init(self, key: KeyArray, inputs: Inputs = None, *, prior: Normal | None = None) -> NodeState:
         """Place nodes over the prior; no data are seen.
 
         Args:
             key: A typed key, `jax.random.key(seed)`, by which lattices are shifted; the state carries it on.
             inputs: What the model's `initial` is told.
+            prior: A Gaussian over the unconstrained parameters that replaces the model's prior; None keeps that.
         """
         require_key(key, "filter.init(key)")
-        return first_state(self, key, self._as_inputs(inputs))
+        return first_state(self, key, self._as_inputs(inputs), prior)
 
     def step(self, state: NodeState, y: Observation, inputs: Inputs = None) -> tuple[NodeState, StepInfo]:
         """Take in one observation: pure, compiled once, and itself usable under jit, vmap and scan.

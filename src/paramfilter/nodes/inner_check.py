@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from paramfilter.errors import ModelError
-from paramfilter.nodes.inner import AssumedDensity, InnerFilter, Particles
+from paramfilter.nodes.inner import AssumedDensity, InnerFilter, LinearPredictor, Particles
 from paramfilter.nodes.inner.moving_grid import MovingGrid
 from paramfilter.nodes.state import Kept, NodeState
 from paramfilter.numerics.weights import at_levels
@@ -59,10 +59,10 @@ def finer_than(inner: InnerFilter) -> MovingGrid | Particles | None:
     """Return what an inner filter can be checked by; None if it is exact, or if there is nothing better."""
     if isinstance(inner, Particles):
         return inner.finer()
-    if not isinstance(inner, AssumedDensity):
+    if not isinstance(inner, AssumedDensity | LinearPredictor):
         return None
     try:
-        return MovingGrid.around(inner)
+        return MovingGrid.around(inner if isinstance(inner, AssumedDensity) else AssumedDensity.bind(inner.model))
     except ModelError:
         return None
 

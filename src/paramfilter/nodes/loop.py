@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from paramfilter.nodes.proposals import Prior
 from paramfilter.nodes.state import Nodes, NodeState
 from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.outcome import Outcome
@@ -33,13 +34,17 @@ IMPOSSIBLE = -1e4
 
 
 def fresh_nodes(
-    filter: NodeFilter, z: Float[Numbers, "node param"], log_proposal: Float[Numbers, " node"], inputs: Inputs
+    filter: NodeFilter,
+    z: Float[Numbers, "node param"],
+    log_proposal: Float[Numbers, " node"],
+    prior: Prior,
+    inputs: Inputs,
 ) -> Nodes:
     """Make nodes that have seen no data."""
     parameters = filter.model.parameters
     theta = jax.vmap(parameters.constrain)(z)
     by_node = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), theta)  # as inner filters want it
-    log_prior = jax.vmap(parameters.log_prior)(z)
+    log_prior = prior.log_density(parameters, z)
     log_prior = jnp.where(jnp.isfinite(log_prior), log_prior, IMPOSSIBLE)  # far out, where a parameter overflows
     log_total, ess = total_and_size(log_prior - log_proposal)
     return Nodes(

@@ -108,7 +108,8 @@ class NodePosterior:
         """Return the log density at theta, on the natural scale; while data are kept, as exact as the inner filter."""
         parameters = self.filter.model.parameters
         z = parameters.unconstrain(theta)
-        log_prior = parameters.log_prior(z) - parameters.log_volume(z)
+        own = self.state.kept.prior.log_density(parameters, z[None])[0]
+        log_prior = own - parameters.log_volume(z)
         if is_traced((self.state, z)):
             log_likelihood = log_likelihood_at(self.filter, self.state, z)
             return log_prior + log_likelihood - self.state.log_evidence

@@ -83,6 +83,24 @@ def prior_normal(parameters: Parameters) -> Normal:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class Prior:
+    """The prior of one series.
+
+    Attributes:
+        normal: A Gaussian that is like the prior of the model, or that stands in its place.
+        replaces: Whether it stands in its place.
+    """
+
+    normal: Normal
+    replaces: Bool[Numbers, ""]
+
+    def log_density(self, parameters: Parameters, z: Float[Numbers, "node param"]) -> Float[Numbers, " node"]:
+        """Return the log density; inside a trace."""
+        return jnp.where(self.replaces, self.normal.log_density(z), jax.vmap(parameters.log_prior)(z))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Mixture:
     """Kernels, a wide Gaussian and the prior's stand-in.
 

@@ -21,7 +21,7 @@ from jaxtyping import Float
 
 from paramfilter.nodes.lattice import lattice, scattered
 from paramfilter.nodes.pool import Pool
-from paramfilter.nodes.proposals import log_sum, shares_of
+from paramfilter.nodes.proposals import Prior, log_sum, shares_of
 from paramfilter.nodes.replay import another_round
 from paramfilter.nodes.state import NodeState
 from paramfilter.nodes.surface import Surface, fit_surface
@@ -94,7 +94,7 @@ def _from_surface(filter: NodeFilter, state: NodeState, surface: Surface, weight
     around = filter.mixture(old_z, log_weights, log_flat, surface.wide)
     e, choice = filter.compiled(_many_points, compiler_options=RUN_ONCE)(state.key, state.time)
     z = around.at(np.asarray(e, np.float64), np.asarray(choice, np.float64))
-    theta, log_prior = filter.compiled(_prior_at, compiler_options=RUN_ONCE)(z.astype(e.dtype))
+    theta, log_prior = filter.compiled(_prior_at, compiler_options=RUN_ONCE)(z.astype(e.dtype), state.kept.prior)
     terms = surface.features(z)
     log_posterior = np.asarray(log_prior, np.float64) + surface.values(terms)
     is_sound = surface.is_inside(terms) & (log_posterior < surface.highest)
@@ -147,9 +147,9 @@ def _many_points(filter: NodeFilter, key: KeyArray, time: Any) -> Any:
     return scattered(key, time, READING, lattice(NUM_POINTS, filter.model.parameters.dimension + 2))
 
 
-def _prior_at(filter: NodeFilter, z: Any) -> Any:
+def _prior_at(filter: NodeFilter, z: Any, prior: Prior) -> Any:
     parameters = filter.model.parameters
-    return jax.vmap(parameters.constrain)(z), jax.vmap(parameters.log_prior)(z)
+    return jax.vmap(parameters.constrain)(z), prior.log_density(parameters, z)
 
 
 def _error_of_mean(z: Numbers, weights: Numbers) -> Numbers:

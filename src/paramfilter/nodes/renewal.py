@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from paramfilter.filters.state import StepInfo
 from paramfilter.nodes.advance import observed_step
 from paramfilter.nodes.loop import IMPOSSIBLE, fresh_nodes, is_due, total_and_size
+from paramfilter.nodes.proposals import Prior
 from paramfilter.nodes.replay import node_points, renew_by_replay
 from paramfilter.nodes.state import Nodes, NodeState
 from paramfilter.nodes.surface import Surface, fit_surface
@@ -94,6 +95,7 @@ def renew_by_surface(filter: NodeFilter, state: NodeState) -> NodeState:
         jax.tree.map(as_usual, x),
         state.nodes.offset,
         as_usual(surface.highest),
+        state.kept.prior,
     )
     is_bad = (surface.misfit > LARGEST_MISFIT) | (xp.mean(~is_inside) > LARGEST_EDGE)
     return replace(
@@ -125,10 +127,10 @@ def _states(surface: Surface, old: Nodes, terms: Float[Numbers, "node coeff"]) -
 
 
 def _with_past(
-    filter: NodeFilter, z: Any, log_proposal: Any, log_likelihood: Any, x: Any, offset: Any, highest: Any
+    filter: NodeFilter, z: Any, log_proposal: Any, log_likelihood: Any, x: Any, offset: Any, highest: Any, prior: Prior
 ) -> Nodes:
     """Make nodes whose past is known from elsewhere."""
-    nodes = fresh_nodes(filter, z, log_proposal, filter.example_inputs)
+    nodes = fresh_nodes(filter, z, log_proposal, prior, filter.example_inputs)
     log_likelihood = jnp.where(nodes.log_prior + log_likelihood > highest, IMPOSSIBLE, log_likelihood)
     nodes = replace(nodes, x=x, log_likelihood=log_likelihood, offset=offset)
     log_total, ess = total_and_size(nodes.log_weights)

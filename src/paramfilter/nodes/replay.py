@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from paramfilter.nodes.lattice import scattered
 from paramfilter.nodes.loop import fresh_nodes, observe
 from paramfilter.nodes.pool import Pool, effective
-from paramfilter.nodes.proposals import KERNEL_WIDTH, Mixture
+from paramfilter.nodes.proposals import KERNEL_WIDTH, Mixture, Normal, Prior
 from paramfilter.nodes.state import Kept, Nodes, NodeState
 from paramfilter.outcome import Outcome
 from paramfilter.tracing import RUN_ONCE, is_traced, loop_while, numbers, on_host
@@ -53,11 +53,12 @@ POWERS = 2.0 ** -(np.arange(48) / 2)
 """Values of beta that are tried."""
 
 
-def first_state(filter: NodeFilter, key: KeyArray, inputs: Inputs) -> NodeState:
-    """Place nodes over the prior; no data are seen."""
-    xp = numbers(key, inputs)
+def first_state(filter: NodeFilter, key: KeyArray, inputs: Inputs, normal: Normal | None = None) -> NodeState:
+    """Place nodes over the prior, or over a Gaussian in its place; no data are seen."""
+    xp = numbers(key, inputs, normal)
+    prior = Prior(filter.prior if normal is None else normal, xp.asarray(normal is not None))
     room = lambda leaf: xp.zeros((filter.num_kept, *leaf.shape), leaf.dtype)
-    kept = Kept(jax.tree.map(room, filter.observation_shapes), jax.tree.map(room, filter.input_shapes), inputs)
+    kept = Kept(jax.tree.map(room, filter.observation_shapes), jax.tree.map(room, filter.input_shapes), inputs, prior)
     time = xp.zeros((), xp.int32)
     return NodeState(
         key=key,
@@ -142,7 +143,7 @@ def _next_round(filter: NodeFilter, state: NodeState, rounds: Rounds) -> Rounds:
     is_enough = sizes >= FLOOR * filter.num_nodes
     chosen = xp.where(xp.any(is_enough), xp.argmax(is_enough), xp.argmax(sizes))
     weights = all_log_weights[chosen], pool.log_weights(0.5 * xp.asarray(POWERS)[chosen])
-    around = filter.mixture(pool.points, *weights, filter.prior, rounds.number, rounds.width)
+    around = filter.mixture(pool.points, *weights, state.kept.prior.normal, rounds.number, rounds.width)
     nodes = _drawn(filter, state, around, number)
     ess = xp.asarray(nodes.ess)
     is_low = (chosen == 0) & (ess < 2 * FLOOR * filter.num_nodes)
@@ -161,8 +162,9 @@ def _next_round(filter: NodeFilter, state: NodeState, rounds: Rounds) -> Rounds:
 def _from_prior(filter: NodeFilter, key: KeyArray, kept: Kept, time: Int[Numbers, ""]) -> Nodes:
     xp = numbers(key, kept, time)
     e, _ = filter.compiled(node_points, compiler_options=RUN_ONCE)(key, time, xp.zeros((), xp.int32))
-    z = filter.prior.at(xp.asarray(e))
-    return as_known(filter.compiled(through)(z, filter.prior.log_density(z), kept, time))
+    normal = kept.prior.normal
+    z = normal.at(xp.asarray(e))
+    return as_known(filter.compiled(through)(z, normal.log_density(z), kept, time))
 
 
 def as_known(nodes: Nodes) -> Nodes:
@@ -188,12 +190,12 @@ def through(
         y, inputs = jax.tree.map(lambda leaf: leaf[index], (kept.ys, kept.inputs))
         return observe(filter, nodes, y, inputs)
 
-    return jax.lax.fori_loop(0, time, turn, fresh_nodes(filter, z, log_proposal, kept.initial_inputs))
+    return jax.lax.fori_loop(0, time, turn, fresh_nodes(filter, z, log_proposal, kept.prior, kept.initial_inputs))
 
 
 def another_round(filter: NodeFilter, state: NodeState, pool: Pool, number: int) -> tuple[Nodes, Mixture]:
     """Draw nodes around those of a pool, once, and take them through all data; outside of a trace."""
-    around = filter.mixture(pool.points, pool.log_weights(), pool.log_weights(0.5), filter.prior, number)
+    around = filter.mixture(pool.points, pool.log_weights(), pool.log_weights(0.5), state.kept.prior.normal, number)
     return _drawn(filter, state, around, np.int32(number)), around
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int, PyTree
 
 from paramfilter.filters.state import in_brief
 from paramfilter.nodes.inner.base import Constants, InnerState
+from paramfilter.nodes.proposals import Prior
 from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.types import Inputs, KeyArray, Numbers, Observation, Theta
 
@@ -57,17 +58,19 @@ class Nodes:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Kept:
-    """The first observations, as many as there is room for, so that new nodes can be taken through them.
+    """What new nodes begin from: the prior, and the first observations, as many as there is room for.
 
     Attributes:
         ys: Observations, with a leading axis of time.
         inputs: What the model was told with each.
         initial_inputs: What the model's `initial` was told.
+        prior: The prior of theta.
     """
 
     ys: Observation
     inputs: Inputs
     initial_inputs: Inputs
+    prior: Prior
 
 
 @jax.tree_util.register_dataclass

@@ -19,7 +19,7 @@ from paramfilter.checkpoint import write_atomically
 from paramfilter.errors import DataError
 from paramfilter.extras import extra
 from paramfilter.filters import ParticleFilter
-from paramfilter.fleet import Fleet, FleetState
+from paramfilter.fleet import Fleet, FleetScores, FleetState
 from paramfilter.labels import components_of
 
 EXTRA = "backfill"
@@ -90,10 +90,11 @@ class Worker:
         rows, num_series = state.rows(tuple(sheet.ids.tolist())), len(state.row_of)
         spread = lambda values: _at_rows(values, rows, num_series)
         ys, lengths, inputs = jax.tree.map(spread, (sheet.ys, sheet.lengths, sheet.inputs))
-        state = self.fleet.run(state, ys, lengths=lengths, inputs=inputs)
+        state, scores = self.fleet.run_scored(state, ys, lengths=lengths, inputs=inputs)
         if kept is not None:
             self.fleet.save(kept, state)
-        write_posteriors(target, self._posteriors(state), self.signature)
+        columns = self._posteriors(state) | self._surprise(scores, lengths) | self._forecast(state)
+        write_posteriors(target, columns, self.signature)
         return len(sheet.ids), int(np.sum(sheet.lengths))
 
     def _fleet_for(self, ids: np.ndarray, began: Path | None) -> FleetState:
@@ -113,6 +114,23 @@ class Worker:
         columns["log_evidence"] = np.asarray(jax.vmap(lambda one: one.log_evidence)(state.series))
         columns["outcome"] = np.asarray(state.series.outcome)
         return {name: values[:num_series] for name, values in columns.items()}
+
+    def _surprise(self, scores: FleetScores, lengths: np.ndarray) -> dict[str, Any]:
+        """Return the mean log score of each series, and where its last observation lay in its forecast."""
+        last = lambda leaf: np.asarray(leaf)[np.arange(len(lengths)), np.maximum(lengths - 1, 0)]
+        columns: dict[str, Any] = {"log_score": np.nansum(scores.log_score, axis=1) / np.maximum(lengths, 1)}
+        if isinstance(scores.pit, np.ndarray):
+            columns |= _by_component("pit", last(scores.pit))
+            columns |= _by_component("tail_probability", last(scores.tail_probability))
+        return columns
+
+    def _forecast(self, state: FleetState) -> dict[str, Any]:
+        """Return mean and sd of the next observation, if the model needs no inputs for it."""
+        filter = self.fleet.filter
+        if filter.model.example_inputs is not None or not hasattr(filter.shapes.y, "shape"):
+            return {}
+        forecast = self.fleet.predict(state, 1)
+        return _by_component("forecast_mean", forecast.mean[:, 0]) | _by_component("forecast_sd", forecast.sd[:, 0])
 
 
 def read_sheet(source: Path, columns: Columns) -> Sheet:
@@ -148,7 +166,9 @@ def write_posteriors(target: Path, columns: dict[str, Any], signature: dict[str,
     """Write a table, atomically."""
     arrow, parquet = extra("pyarrow", EXTRA), extra("pyarrow.parquet", EXTRA)
     content = arrow.BufferOutputStream()
-    parquet.write_table(arrow.table(columns).replace_schema_metadata(signature), content)
+    with_nulls = {name: arrow.array(values, from_pandas=True) for name, values in columns.items()}  # in place of NaN
+    table = arrow.table(with_nulls)
+    parquet.write_table(table.replace_schema_metadata(signature), content)
     write_atomically(target, content.getvalue().to_pybytes())
 
 

@@ -8,8 +8,9 @@ addresses. No code, path to code or expression can be given, so whoever may writ
     numbers = { r = 0.5 }
 
     [filter]
-    algorithm = "extended_parameter_filter"
-    particles = 256
+    algorithm = "node_filter"       # may be left out: what auto_filter would choose
+    particles = 512                 # nodes or particles; the same
+    num_kept = 16384                # observations that a node filter keeps for each series
     room = 10000                    # series
     seed = 0
     forecasts = true                # false saves about 35 μs a step; pages then show no forecasts
@@ -41,14 +42,16 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from paramfilter import models
+from paramfilter.auto import choose_algorithm
 from paramfilter.errors import DataError
 from paramfilter.model import StateSpaceModel
-from paramfilter.presets import PRESETS
+from paramfilter.presets import PRESETS, auto_filter, node_filter
 from paramfilter_streams import FileLog, FleetResidents, Log, Pace, PipeLog, Rules, Sink, Store, Worker
 from paramfilter_streams.jetstream import JetStreamLog, JetStreamSink
 from paramfilter_streams.kafka import KafkaLog, KafkaSink
@@ -119,8 +122,21 @@ class Configuration:
 
     @property
     def algorithm(self) -> str:
-        """The name of the filter."""
-        return self.filter.get("algorithm", "extended_parameter_filter")
+        """The name of the filter, chosen for the model if the file names none."""
+        return self._choice[0]
+
+    @cached_property
+    def _made_model(self) -> StateSpaceModel:
+        return _model(self.model)
+
+    @cached_property
+    def _choice(self) -> tuple[str, int | None]:
+        """The name of the filter, and how many particles or nodes it has by default."""
+        name = self.filter.get("algorithm", auto_filter.__name__)
+        if name == auto_filter.__name__:
+            chosen = choose_algorithm(self._made_model)
+            return chosen.name, chosen.num_particles
+        return name, None if name == node_filter.__name__ else 256
 
     def make_worker(self) -> Worker[FleetResidents]:
         """Build the filter, open the store and the log; nothing is compiled yet."""
@@ -137,9 +153,11 @@ class Configuration:
     def _filter_options(self) -> dict[str, Any]:
         options = {"forecasts": True, **self.filter}
         options.pop("algorithm", None)
-        algorithm = _named(PRESETS, "algorithm", self.algorithm)
-        num_particles = options.pop("particles", 256)
-        return {**options, "filter": algorithm(_model(self.model), num_particles)}
+        make, size = _named(PRESETS, "algorithm", self.algorithm), options.pop("particles", self._choice[1])
+        kept = {"num_kept": options.pop("num_kept")} if "num_kept" in options else {}
+        if kept and make is not node_filter:
+            raise DataError(f"[filter] num_kept is for node_filter, and the algorithm here is {self.algorithm}.")
+        return {**options, "filter": make(self._made_model, size, **kept)}
 
 
 def read_configuration(path: str | os.PathLike) -> Configuration:

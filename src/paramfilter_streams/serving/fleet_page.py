@@ -49,7 +49,7 @@ def fleet_page(worker: Worker, metrics: Metrics, lister: Lister, about: About | 
 
 
 def _tiles(worker: Worker, metrics: Metrics) -> str:
-    partitions = worker.partitions.values()
+    partitions = worker.committed.values()
     tiles = {"series": len(worker.residents.names), "events received": sum(one.received for one in partitions)}
     tiles |= {fate.value: sum(one.counts[fate] for one in partitions) for fate in Fate}
     tiles |= {"waiting": sum(one.waiting for one in partitions), "filled steps": sum(one.filled for one in partitions)}
@@ -62,7 +62,7 @@ def _tiles(worker: Worker, metrics: Metrics) -> str:
 def _log(worker: Worker) -> str:
     rows = [
         [html.escape(name), f"{one.offset:,}", f"{one.num_series:,}", f"{one.received:,}", f"{one.filled:,}"]
-        for name, one in sorted(worker.partitions.items())
+        for name, one in sorted(worker.committed.items())
     ]
     return "<h2>Log</h2>" + table(["partition", "next offset", "series", "events", "filled steps"], rows)
 

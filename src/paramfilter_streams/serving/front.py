@@ -20,6 +20,10 @@ from paramfilter_streams.serving.metrics import EXTRA, Metrics
 from paramfilter_streams.serving.series_page import series_page
 
 OPEN = {"/health", "/ready", "/metrics"}
+"""What needs no token, and is answered however many requests for data there are."""
+
+REQUESTS = 64
+"""Requests for data that are served at the same time; further ones are answered with 503."""
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -48,9 +52,7 @@ def make_front(worker: Worker, metrics: Metrics, token: bytes | None, about: Abo
         return plain("alive\n")
 
     def ready(request: Any) -> Any:
-        if worker.cannot_commit:
-            return plain("cannot write to disk\n", 503)
-        return plain("ready\n") if worker.is_ready else plain("starting\n", 503)
+        return plain(f"{worker.not_ready}\n", 503) if worker.not_ready else plain("ready\n")
 
     def scrape(request: Any) -> Any:
         return responses.Response(metrics.text(), media_type=metrics.media_type)
@@ -85,10 +87,11 @@ def make_front(worker: Worker, metrics: Metrics, token: bytes | None, about: Abo
 
 
 class _Guard:
-    """Refuses requests for data without the token, and adds the headers to every answer."""
+    """Refuses requests for data without the token or above the limit, and adds the headers to every answer."""
 
     def __init__(self, application: Any, token: bytes | None, responses: Any):
         self.application, self.token, self.responses = application, token, responses
+        self.num_requests = 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         async def send_with_headers(message: Any) -> None:
@@ -103,7 +106,16 @@ class _Guard:
                 "this request needs a token\n", 401, {"WWW-Authenticate": "Bearer"}
             )
             return await refusal(scope, receive, send_with_headers)
-        return await self.application(scope, receive, send_with_headers)
+        if scope["path"] in OPEN:
+            return await self.application(scope, receive, send_with_headers)
+        if self.num_requests >= REQUESTS:
+            refusal = self.responses.PlainTextResponse("too many requests at once\n", 503, {"Retry-After": "1"})
+            return await refusal(scope, receive, send_with_headers)
+        self.num_requests += 1
+        try:
+            return await self.application(scope, receive, send_with_headers)
+        finally:
+            self.num_requests -= 1
 
     def _may(self, headers: dict[bytes, bytes]) -> bool:
         if self.token is None:

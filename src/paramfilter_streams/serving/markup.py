@@ -30,10 +30,8 @@ def frame(title: str, body: str, refresh: str) -> str:
 
 def heading(title: str, worker: Worker, about: About | None) -> str:
     """Return the top of a page: its title, what runs since when, and the state of the worker."""
-    if worker.cannot_commit:
-        state = badge("bad", "cannot write to disk")
-    else:
-        state = badge("good", "ready") if worker.is_ready else badge("watch", "starting")
+    kind = "bad" if worker.cannot_commit else "watch" if worker.not_ready else "good"
+    state = badge(kind, worker.not_ready or "ready")
     return f"<header><div><h1>{html.escape(title)}</h1>{_what_runs(about)}</div>{state}</header>"
 
 

@@ -21,7 +21,7 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 """Upper bounds of delays in seconds."""
 
 OF_PARTITIONS = {
-    "paramfilter_events_received": ("counter", "Events read from the log.", lambda one: one.received),
+    "paramfilter_events_received": ("counter", "Events read from the log and stored.", lambda one: one.received),
     "paramfilter_events_waiting": ("gauge", "Events that wait for an earlier event.", lambda one: one.waiting),
     "paramfilter_steps_filled": ("counter", "Steps taken without an event.", lambda one: one.filled),
     "paramfilter_offset": ("gauge", "Offset of the next read from the log.", lambda one: one.offset),
@@ -92,10 +92,15 @@ class _WorkerCollector:
 
     def collect(self) -> Iterator[Any]:
         worker, gauge, counter = self._worker, self._core.GaugeMetricFamily, self._core.CounterMetricFamily
-        is_ready = worker.is_ready and not worker.cannot_commit
-        yield gauge("paramfilter_ready", "1 if the worker reads events and can store them, else 0.", int(is_ready))
+        is_ready = int(not worker.not_ready)
+        yield gauge("paramfilter_ready", "1 if the worker reads events and can store them, else 0.", is_ready)
         yield gauge("paramfilter_series", "Series that have a state.", len(worker.residents.names))
-        partitions = sorted(worker.partitions.items())
+        read = "Time at which the log last answered, in seconds since 1970; 0 if it has not."
+        yield gauge("paramfilter_log_last_read_timestamp_seconds", read, worker.last_read or 0.0)
+        if worker.log.lag is not None:
+            lag = "Messages of the log, or bytes of files, that have not been read."
+            yield gauge("paramfilter_log_lag", lag, worker.log.lag)
+        partitions = sorted(worker.committed.items())  # a counter of what a crash takes back would go back
         events = counter("paramfilter_events", "Events by partition and fate.", labels=["partition", "fate"])
         for name, one in partitions:
             for fate, count in one.counts.items():

@@ -11,17 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from paramfilter.errors import DataError
 from paramfilter.extras import extra
 from paramfilter_streams import Worker
 from paramfilter_streams.serving.about import about_filter
 from paramfilter_streams.serving.configuration import Configuration, Http, read_configuration
+from paramfilter_streams.serving.connections import patient_protocol
 from paramfilter_streams.serving.front import make_front
 from paramfilter_streams.serving.metrics import EXTRA, Metrics
 
 LOGGER = logging.getLogger("paramfilter_streams.serving")
-
-CONNECTIONS = 64
-"""Requests that are served at the same time; the service answers further ones with 503."""
 
 
 def serve(config_path: str | os.PathLike) -> None:
@@ -87,13 +86,17 @@ def _listening(front: Any, http: Http) -> Iterator[None]:
         front,
         http.host,
         http.port,
-        limit_concurrency=CONNECTIONS,
+        http=patient_protocol(),
         lifespan="off",
         **settings,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, name="front", daemon=True)
     thread.start()
+    while not server.started:  # uvicorn ends its thread if it cannot listen
+        thread.join(0.01)
+        if not thread.is_alive():
+            raise DataError(f"the service cannot listen on {http.host}:{http.port}; is the port in use?")
     try:
         yield
     finally:

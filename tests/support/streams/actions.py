@@ -19,8 +19,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paramfilter_streams import Message, Pace, Rules, Store, Worker
-from paramfilter_streams.store import Commit, DiskFullError
+from paramfilter_streams import Message, Pace, Position, Rules, Store, Worker
+from paramfilter_streams.records import Commit
+from paramfilter_streams.store import DiskFullError
 from tests.support.streams.draws import numbers
 from tests.support.streams.kills import MEMORY
 from tests.support.streams.toy import DIGEST, HashResidents, line
@@ -95,14 +96,14 @@ def _posteriors(name: str, steps: Sequence[float | None]) -> list[tuple[int, str
 class GrowingLog:
     """Lines in memory, one a message."""
 
-    partitions = ("p",)
+    partitions, lag = ("p",), None
 
     def __init__(self):
         self.lines: list[bytes] = []
         self.acknowledged = 0
 
-    def read(self, positions: Mapping[str, int], at_most: int, wait: float) -> list[Message]:
-        start = positions["p"]
+    def read(self, positions: Mapping[str, Position], at_most: int, wait: float) -> list[Message]:
+        start = positions["p"].offset
         some = self.lines[start : start + at_most]
         return [Message("p", start + number, one) for number, one in enumerate(some, start=1)]
 

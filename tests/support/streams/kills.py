@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from paramfilter_streams import FileLog, Output, Pace, Rules, Store, Worker
-from paramfilter_streams.store import Commit
+from paramfilter_streams.records import Commit
 from tests.support.streams.draws import numbers
 from tests.support.streams.toy import HashResidents, messy_lines
 
@@ -128,7 +128,8 @@ def work(folder: Path, store_kind: type[Store]) -> dict[str, Any]:
     found = {
         "series": [[name, repr(ledger), state.hex()] for name, ledger, state in worker.store.rows()],
         "posteriors": {name: worker.latest(name) for name in sorted(worker.residents.names)},
-        "partitions": {name: vars(one) for name, one in worker.store.partitions().items()},
+        # Each log is a file of its own, so its inode differs.
+        "partitions": {name: vars(one) | {"source": ""} for name, one in worker.store.partitions().items()},
         "quarantined": [repr(one) for one in worker.store.quarantined()],
         # An output may be repeated, and a kill may have cut a line in two: the repeat is whole.
         "outputs": sorted({one for one in (folder / "outputs").read_bytes().split(b"\n") if one.endswith(b"}")}),

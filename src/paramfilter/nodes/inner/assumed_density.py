@@ -10,9 +10,6 @@ that each step is uphill), then by the moments at that place. A step that gains 
 is halved, and nodes take as many steps as they need: one or two as a rule, about ten where the observation is much more
 precise than the prediction, as after a wide `initial` or a long gap.
 
-If moves are Gaussian and the observation is linear and Gaussian (`Guided`), each x_k has an exact update, and only
-their mixture is matched: the prediction need not be Gaussian, which matters where the observation is precise.
-
 P. Maybeck, Stochastic Models, Estimation and Control 2 (1982), chapter 12; T. Minka, A family of algorithms for
 approximate Bayesian inference (2001), chapter 3.
 """
@@ -33,15 +30,13 @@ from jaxtyping import Array, Float
 from paramfilter import distributions
 from paramfilter.errors import ModelError
 from paramfilter.gaussian import gaussian_of
-from paramfilter.inspect.linear_gaussian import LinearModel
 from paramfilter.inspect.probe import probe, require_densities, trial
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
-from paramfilter.nodes.inner.bending import LEAST, MOST_DIMENSIONS, Shape, bend, log_bent_normal, shape_of, straight
+from paramfilter.nodes.inner.bending import MOST_DIMENSIONS, Shape, bend, log_bent_normal, shape_of, straight
 from paramfilter.nodes.inner.forecast import Forecast, forecast_of
-from paramfilter.nodes.inner.linear import absorb, forecast, linear_model, look_of
 from paramfilter.nodes.inner.matrices import apply, cholesky, dot, product, product_transposed, solve_lower, solve_upper
-from paramfilter.nodes.inner.quadrature import fine_rule, normal_rule
+from paramfilter.nodes.inner.quadrature import normal_rule, shifted_rules
 from paramfilter.polynomials.monomials import MonomialBasis
 from paramfilter.tracing import evaluate
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
@@ -111,10 +106,15 @@ class AssumedDensity(InnerFilter):
     def step(
         self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs
     ) -> tuple[InnerState, Float[Array, " node"]]:
-        means, variances = self._moved(constants, x, inputs)
-        mean, scale, shape = self._matched(self._weights(x), means, variances)
-        log_look = self._log_look(constants, y, inputs)
-        center, width = self._place(constants, mean, scale, y, inputs)
+        predicted = self._matched(self._weights(x), *self._moved(constants, x, inputs))
+        return self.observe(constants, *predicted, y, inputs)
+
+    def observe(
+        self, theta: Theta, mean: Any, scale: Any, shape: Shape, y: Observation, inputs: Inputs
+    ) -> tuple[InnerState, Float[Array, " node"]]:
+        """Condition a predicted state on an observation; return the log density of the observation too."""
+        log_look = self._log_look(theta, y, inputs)
+        center, width = self._place(theta, mean, scale, y, inputs)
         log_likelihood, found = jnp.zeros(()), shape
         for _ in range(NUM_PASSES):
             standard = solve_lower(scale[:, :, None], self._points(center - mean, width))
@@ -261,16 +261,16 @@ class AssumedDensity(InnerFilter):
         return value, gradient, jnp.einsum("ko,koi,koj->ij", rates, slopes, slopes)
 
     def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Forecast:
-        theta = self._theta(constants)
-        mean, scale, shape = self._matched(self._weights(x), *self._moved(theta, x, inputs))
-        points, shares = map(jnp.asarray, fine_rule(self.points.shape[1]))
-        weights = shares[:, None] * jnp.maximum(bend(points.T[:, :, None], shape), 0.0)
+        predicted = self._matched(self._weights(x), *self._moved(constants, x, inputs))
+        return self.foretell(constants, *predicted, y, inputs)
+
+    def foretell(self, theta: Theta, mean: Any, scale: Any, shape: Shape, y: Observation, inputs: Inputs) -> Forecast:
+        """Return the forecast of y from a predicted state."""
+        points, shares = map(jnp.asarray, shifted_rules(self.points.shape[1], mean.shape[-1]))
+        weights = shares * jnp.maximum(bend(points, shape), 0.0)
         weights = weights / jnp.sum(weights, axis=0)
         look = lambda theta, vector: forecast_of(self.model.observation(theta, self.to_state(vector), inputs), y)
-        return at_points(look)(theta, mean[:, None] + apply(scale[:, :, None], points.T[:, :, None])).averaged(weights)
-
-    def _theta(self, constants: Constants) -> Theta:
-        return constants
+        return at_points(look)(theta, mean[:, None] + apply(scale[:, :, None], points)).averaged(weights)
 
     def moments(self, x: InnerState) -> tuple[State, State]:
         to_states = jax.vmap(self.to_state, in_axes=-1)
@@ -278,55 +278,6 @@ class AssumedDensity(InnerFilter):
 
     def sample(self, key: KeyArray, x: InnerState) -> State:
         return self.to_state(x["mean"] + x["scale"] @ jax.random.normal(key, x["mean"].shape))
-
-
-@dataclass(frozen=True, eq=False)
-class Guided(AssumedDensity):
-    """The same for Gaussian moves that are observed linearly: each point is updated exactly."""
-
-    linear: LinearModel
-
-    @classmethod
-    def bind(cls, model: StateSpaceModel, points_per_axis: int | None = None) -> Guided:
-        """Fit a model, or raise `ModelError` if its moves are not Gaussian, or its observation not linear."""
-        plain = AssumedDensity.bind(model, points_per_axis)
-        if not _has_gaussian_moves(model):
-            raise ModelError("Guided needs Gaussian moves; use AssumedDensity instead.")
-        linear = linear_model(model, "Guided", "use AssumedDensity instead.", parts=("observation",))
-        return cls(model, plain.to_state, plain.points, plain.point_weights, linear)
-
-    def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Forecast:
-        means, variances = self._moved(constants["theta"], x, inputs)
-        look = jax.tree.map(lambda leaf: leaf[..., None, :], self._look(constants, inputs))
-        return forecast(means, variances, look, distributions.ravel(y)).averaged(self._weights(x))
-
-    def _look(self, constants: Constants, inputs: Inputs) -> dict[str, Array]:
-        """Return H, d and R at each node."""
-        if constants["look"] is not None:
-            return constants["look"]
-        return nodes_last(lambda one: look_of(self.linear, one, inputs))(constants["theta"])
-
-    def _theta(self, constants: Constants) -> Theta:
-        return constants["theta"]
-
-    def prepare(self, theta: Theta) -> Constants:
-        look = (
-            None
-            if self.model.example_inputs is not None
-            else nodes_last(lambda one: look_of(self.linear, one, None))(theta)
-        )
-        return {"theta": theta, "look": look}
-
-    def step(
-        self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs
-    ) -> tuple[InnerState, Float[Array, " node"]]:
-        means, variances = self._moved(constants["theta"], x, inputs)
-        spread = jax.tree.map(lambda leaf: leaf[..., None, :], self._look(constants, inputs))
-        means, variances, log_densities = absorb(means, variances, spread, distributions.ravel(y))
-        log_weights = log_densities + jnp.log(jnp.maximum(self._weights(x), LEAST))
-        total = jax.nn.logsumexp(log_weights, axis=0)
-        mean, scale, shape = self._matched(jnp.exp(log_weights - total), means, variances)
-        return {"mean": mean, "scale": scale, "shape": shape}, total
 
 
 def _require_moments(model: StateSpaceModel) -> None:
@@ -344,18 +295,6 @@ def _require_moments(model: StateSpaceModel) -> None:
             "an assumed density needs a state that moves with a mean and a variance. Use "
             "extended_parameter_filter(model, 500), which takes any state."
         )
-
-
-def _has_gaussian_moves(model: StateSpaceModel) -> bool:
-    steps = trial(model)
-    first = jax.tree.map(lambda leaf: leaf[0], (steps.z, steps.datum.x_prev, steps.datum.inputs))
-    is_gaussian: list[bool] = []
-
-    def look(z, x, inputs):
-        is_gaussian.append(gaussian_of(model.transition(model.parameters.constrain(z), x, inputs)) is not None)
-
-    jax.eval_shape(look, *first)
-    return is_gaussian[0]
 
 
 def mean_and_variance(law: distributions.DistributionTree) -> tuple[Array, Array]:

@@ -14,6 +14,9 @@ from jaxtyping import Array, Float
 from paramfilter import distributions
 from paramfilter.types import Observation
 
+LEAST_KNOWN = 0.5
+"""Weight of the parts of a mixture that must know a number."""
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -33,8 +36,17 @@ class Forecast:
     variance: Float[Array, "obs ..."]
 
     def averaged(self, weights: Float[Array, "part ..."]) -> Forecast:
-        """Return the forecast of a mixture; the second axis is its parts, and weights sum to one over them."""
-        average = lambda values: jnp.sum(jnp.where(weights != 0, weights * values, 0.0), axis=1)
+        """Return the forecast of a mixture; the second axis is its parts, and weights sum to one over them.
+
+        Parts that do not know a number (NaN) are left out if they are few: far out, a mean can underflow to 0.
+        """
+
+        def average(values):
+            known = jnp.where(jnp.isnan(values), 0.0, weights)
+            total = jnp.sum(known, axis=1)
+            mean = jnp.sum(jnp.where(known != 0, known * values, 0.0), axis=1) / total
+            return jnp.where(total > LEAST_KNOWN, mean, jnp.nan)
+
         mean = average(self.mean)
         variance = average(self.variance + (self.mean - mean[:, None]) ** 2)
         return Forecast(average(self.lower), average(self.upper), mean, variance)

@@ -10,27 +10,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from paramfilter import distributions
-from paramfilter.inspect.linear_gaussian import LinearModel
 from paramfilter.model import StateSpaceModel
-from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
+from paramfilter.nodes.inner.base import Constants, InnerState, nodes_last
 from paramfilter.nodes.inner.forecast import Forecast
 from paramfilter.nodes.inner.linear import absorb, forecast, linear_model, look_of
-from paramfilter.nodes.inner.matrices import apply, product, product_transposed
-from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
+from paramfilter.nodes.inner.linear_moves import LinearMoves
+from paramfilter.types import Inputs, Observation, Theta
 
 ASKER, OTHERWISE = "the Kalman filter", "pass inner=None, and the filter that suits the model is chosen."
 
 
 @dataclass(frozen=True, eq=False)
-class Kalman(InnerFilter):
-    """A mean and a covariance at each node."""
-
-    linear: LinearModel
+class Kalman(LinearMoves):
+    """A mean and a covariance at each node, updated exactly."""
 
     @classmethod
     def bind(cls, model: StateSpaceModel) -> Kalman:
@@ -52,39 +47,23 @@ class Kalman(InnerFilter):
 
     def _matrices(self, theta: Theta, inputs: Inputs) -> dict[str, Array]:
         """Return A, b, Q and H, d, R."""
-        move = self.linear.transition(theta, inputs)
-        return {"A": move.slope, "b": move.intercept, "Q": move.noise.covariance, **look_of(self.linear, theta, inputs)}
-
-    def init(self, theta: Theta, inputs: Inputs) -> InnerState:
-        def one(theta):
-            law = self.linear.initial(theta, inputs)
-            return {"mean": law.mean, "covariance": law.covariance}
-
-        return nodes_last(one)(theta)
+        return self.move_of(theta, inputs) | look_of(self.linear, theta, inputs)
 
     def step(
         self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs
     ) -> tuple[InnerState, Float[Array, " node"]]:
-        at, mean, covariance = self._predicted(constants, x, inputs)
-        mean, covariance, log_likelihood = absorb(mean, covariance, at, distributions.ravel(y))
+        at, predicted = self._predicted(constants, x, inputs)
+        found = absorb(predicted["mean"], predicted["covariance"], at, distributions.ravel(y))
+        mean, covariance, log_likelihood = found
         return {"mean": mean, "covariance": covariance}, log_likelihood
 
-    def _predicted(self, constants: Constants, x: InnerState, inputs: Inputs) -> tuple[dict[str, Array], Array, Array]:
+    def _predicted(self, constants: Constants, x: InnerState, inputs: Inputs) -> tuple[dict[str, Array], InnerState]:
         """Return the matrices of this step, and mean and covariance of the next state."""
         at = constants
         if self.model.example_inputs is not None:
             at = nodes_last(lambda theta: self._matrices(theta, inputs))(constants)
-        mean = apply(at["A"], x["mean"]) + at["b"]
-        return at, mean, product_transposed(product(at["A"], x["covariance"]), at["A"]) + at["Q"]
+        return at, self.moved(at, x)
 
     def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Forecast:
-        at, mean, covariance = self._predicted(constants, x, inputs)
-        return forecast(mean, covariance, at, distributions.ravel(y))
-
-    def moments(self, x: InnerState) -> tuple[State, State]:
-        to_states = jax.vmap(self.linear.to_state, in_axes=-1)
-        return to_states(x["mean"]), to_states(jnp.diagonal(x["covariance"]).T)
-
-    def sample(self, key: KeyArray, x: InnerState) -> State:
-        drawn = jax.random.multivariate_normal(key, x["mean"], x["covariance"], method="svd")
-        return self.linear.to_state(drawn)
+        at, predicted = self._predicted(constants, x, inputs)
+        return forecast(predicted["mean"], predicted["covariance"], at, distributions.ravel(y))

@@ -57,7 +57,7 @@ def absorb(mean: Any, covariance: Any, look: dict[str, Array], y: Float[Array, "
         score = -0.5 * (jnp.log(2 * jnp.pi * variance) + residual**2 / variance)
         log_density += jnp.where(is_seen, score, 0.0)
         mean += gain * residual
-        covariance = _joseph(covariance, gain, row, deviation)
+        covariance = joseph(covariance, gain, row, deviation)
     return mean, covariance, log_density
 
 
@@ -84,7 +84,7 @@ def _independent(look: dict[str, Array], y: Any, are_seen: Bool[Array, " obs"], 
     return targets, rows, jnp.ones_like(targets), constant
 
 
-def _joseph(covariance: Any, gain: Any, row: Any, deviation: Any) -> Any:
+def joseph(covariance: Any, gain: Any, row: Any, deviation: Any) -> Any:
     """Return (I - K h) P (I - K h)' + K r^2 K': positive semidefinite whatever the rounding."""
     unit = jnp.eye(covariance.shape[0], dtype=gain.dtype).reshape(*covariance.shape[:2], *[1] * (gain.ndim - 1))
     shrink = unit - gain[:, None] * row[None]

@@ -1,0 +1,50 @@
+"""What filters share whose state is Gaussian, given theta, and moves linearly: x_t = A x_{t-1} + b + N(0, Q)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from paramfilter.inspect.linear_gaussian import LinearModel
+from paramfilter.nodes.inner.base import InnerFilter, InnerState, nodes_last
+from paramfilter.nodes.inner.matrices import apply, product, product_transposed
+from paramfilter.types import Inputs, KeyArray, State, Theta
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMoves(InnerFilter):
+    """A mean and a covariance at each node.
+
+    Args:
+        linear: The moves, read as matrices.
+    """
+
+    linear: LinearModel
+
+    def init(self, theta: Theta, inputs: Inputs) -> InnerState:
+        def one(theta):
+            law = self.linear.initial(theta, inputs)
+            return {"mean": law.mean, "covariance": law.covariance}
+
+        return nodes_last(one)(theta)
+
+    def move_of(self, theta: Theta, inputs: Inputs) -> dict[str, Array]:
+        """Return A, b and Q of one theta."""
+        move = self.linear.transition(theta, inputs)
+        return {"A": move.slope, "b": move.intercept, "Q": move.noise.covariance}
+
+    def moved(self, at: dict[str, Array], x: InnerState) -> InnerState:
+        """Return mean and covariance of the next state."""
+        covariance = product_transposed(product(at["A"], x["covariance"]), at["A"]) + at["Q"]
+        return {"mean": apply(at["A"], x["mean"]) + at["b"], "covariance": covariance}
+
+    def moments(self, x: InnerState) -> tuple[State, State]:
+        to_states = jax.vmap(self.linear.to_state, in_axes=-1)
+        return to_states(x["mean"]), to_states(jnp.diagonal(x["covariance"]).T)
+
+    def sample(self, key: KeyArray, x: InnerState) -> State:
+        drawn = jax.random.multivariate_normal(key, x["mean"], x["covariance"], method="svd")
+        return self.linear.to_state(drawn)
