@@ -15,9 +15,7 @@ COLLECTIVES = "all-gather|all-reduce|all-to-all|reduce-scatter|collective-permut
 RUN = """
 import json
 import jax, numpy as np, numpyro.distributions as dist, paramfilter as pf
-from paramfilter.filters.advance import window_of
 from paramfilter.fleet.rows import fetch
-from paramfilter.fleet.blocks import WINDOW
 
 model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), r=0.5)
 filter = pf.storvik_filter(model, 32)
@@ -30,9 +28,8 @@ for row in ys:
     state, info = fleet.step(state, row)
 for count in (2, 3, 5):
     state, info = fleet.update(state, [120, 9, 1, 33, 17][:count], ys[0, :count])
-given = (*window_of((ys[0][:, None], None), size=WINDOW, axis=1), np.ones(num_series, np.int32))
-given = fleet._filled(given, np.arange(num_series), state.num_rows)
-compiled = fleet._advance.__wrapped__.lower(state.series, *given).compile()
+given = fleet._filled((ys[0], None, np.ones(num_series, bool)), np.arange(num_series), state.num_rows)
+compiled = fleet._step.__wrapped__.lower(state.series, *given).compile()
 found = {{
     "num_devices": jax.device_count(),
     "mean": fetch(jax.numpy.asarray(fleet.mean(state)["phi"])).tolist(),

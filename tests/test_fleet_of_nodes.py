@@ -145,4 +145,16 @@ def test_a_run_tells_the_scores_of_all_steps():
     again = fleet().init(jax.random.key(0), range(NUM_SERIES))
     for time in range(3):
         again, info = fleet().step(again, ys[:, time])
-        np.testing.assert_array_equal(info.pit, scores.pit[:, time])
+        np.testing.assert_allclose(info.pit, scores.pit[:, time], atol=1e-6)  # rounding
+
+
+def test_steps_and_runs_lead_to_the_same_state_to_the_last_bit():
+    """With and without scores; 20 observations, in which all series renew their nodes."""
+    ys = data()[1][:, :20]
+    begin = lambda: fleet().init(jax.random.key(0), range(NUM_SERIES))
+    stepped = begin()
+    for row in ys.T:
+        stepped, _ = fleet().step(stepped, row)
+    for other in (fleet().run(begin(), ys), fleet().run_scored(begin(), ys)[0]):
+        for one, same in zip(jax.tree.leaves(stepped.series.nodes), jax.tree.leaves(other.series.nodes), strict=True):
+            np.testing.assert_array_equal(one, same)

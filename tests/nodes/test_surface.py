@@ -4,17 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.support.weighted_nodes import nodes_of
 
-from paramfilter.nodes.surface import features, fit_surface
-
-
-def nodes_of(log_likelihood, dimension=2, size=400, seed=0):
-    z = np.asarray(jax.random.normal(jax.random.key(seed), (size, dimension)), float)
-    log_prior = -0.5 * np.sum(z**2, axis=1)
-    values = log_likelihood(z)
-    weights = np.exp(log_prior + values - np.max(log_prior + values))
-    return z, values, log_prior, weights / np.sum(weights)
-
+from paramfilter.nodes.surfaces.polynomial import features, fit_polynomial
 
 QUARTIC = lambda z: -3.0 * (z[:, 0] - 0.5 * z[:, 1] ** 2) ** 2 - z[:, 1] ** 2 + 7.0
 WAVY = lambda z: -3.0 * z[:, 0] ** 2 + 0.5 * np.sin(9 * z[:, 1])
@@ -22,16 +14,16 @@ WAVY = lambda z: -3.0 * z[:, 0] ** 2 + 0.5 * np.sin(9 * z[:, 1])
 
 def test_a_quartic_is_found_exactly():
     z, values, log_prior, weights = nodes_of(QUARTIC)
-    surface = fit_surface(z, values, log_prior, weights)
+    surface = fit_polynomial(z, values, log_prior, weights)
     near = 0.5 * np.asarray(jax.random.normal(jax.random.key(1), (50, 2)), float)
-    np.testing.assert_allclose(surface.values(surface.features(near)), QUARTIC(near), atol=1e-3)
+    np.testing.assert_allclose(surface.at(near)[0], QUARTIC(near), atol=1e-3)
     assert surface.misfit < 1e-3
 
 
 def test_nodes_that_came_from_the_prior_do_not_spoil_the_fit():
     z, values, log_prior, weights = nodes_of(QUARTIC)
     far = np.asarray(50.0 * jax.random.normal(jax.random.key(3), (20, 2)), float)
-    surface = fit_surface(
+    surface = fit_polynomial(
         np.concatenate([z, far]),
         np.concatenate([values, np.full(20, -1e5)]),
         np.concatenate([log_prior, np.full(20, -3.0)]),
@@ -42,25 +34,25 @@ def test_nodes_that_came_from_the_prior_do_not_spoil_the_fit():
 
 def test_the_misfit_is_what_new_points_see():
     z, values, log_prior, weights = nodes_of(WAVY)
-    surface = fit_surface(z, values, log_prior, weights)
+    surface = fit_polynomial(z, values, log_prior, weights)
     new, new_values, _, new_weights = nodes_of(WAVY, seed=5, size=2000)
-    missed = np.sqrt(np.sum(new_weights * (surface.values(surface.features(new)) - new_values) ** 2))
+    missed = np.sqrt(np.sum(new_weights * (surface.at(new)[0] - new_values) ** 2))
     assert surface.misfit == pytest.approx(missed, rel=0.3)
 
 
 def test_far_points_are_outside():
-    surface = fit_surface(*nodes_of(QUARTIC))
-    assert not np.any(surface.is_inside(surface.features(np.array([[40.0, 0.0], [0.0, -40.0]]))))
-    assert np.all(surface.is_inside(surface.features(np.zeros((1, 2)))))
+    surface = fit_polynomial(*nodes_of(QUARTIC))
+    assert not np.any(surface.at(np.array([[40.0, 0.0], [0.0, -40.0]]))[1])
+    assert np.all(surface.at(np.zeros((1, 2)))[1])
 
 
 def test_traced_and_plain_surfaces_are_the_same():
     given = nodes_of(QUARTIC)
-    plain = fit_surface(*given)
-    traced = jax.jit(fit_surface)(*(jnp.asarray(part, jnp.float32) for part in given))
+    plain = fit_polynomial(*given)
+    traced = jax.jit(fit_polynomial)(*(jnp.asarray(part, jnp.float32) for part in given))
     point = np.array([[0.3, 0.2]])
-    found = traced.values(traced.features(jnp.asarray(point, jnp.float32)))
-    np.testing.assert_allclose(found, plain.values(plain.features(point)), atol=0.02)
+    found = traced.at(jnp.asarray(point, jnp.float32))[0]
+    np.testing.assert_allclose(found, plain.at(point)[0], atol=0.02)
 
 
 def test_monomials_stand_in_order_of_degree():

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from paramfilter.arguments import require_kind
 from paramfilter.beliefs import Moments
@@ -81,6 +81,20 @@ class Filter(ABC):
     def step(self, state: Any, y: Observation, inputs: Inputs = None) -> tuple[Any, Any]:
         """Take in one observation."""
 
+    def step_if(self, state: Any, y: Observation, inputs: Inputs, has_one: Bool[Array, ""]) -> tuple[Any, Any]:
+        """Take in one observation if there is one; if not, what is said of the step means nothing. Inside a trace."""
+        nothing = jax.tree.map(
+            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(self.step, state, y, inputs)[1]
+        )
+        return jax.lax.fori_loop(
+            0, has_one.astype(int), lambda _, carry: self.step(carry[0], y, inputs), (state, nothing)
+        )
+
+    def take_in(self, state: Any, ys: Observation, inputs: Inputs, length: Int[Array, ""]) -> Any:
+        """Take in the first rows of a window; inside a trace."""
+        take_one = lambda now, state: self.step(state, *jax.tree.map(lambda leaf: leaf[now], (ys, inputs)))[0]
+        return jax.lax.fori_loop(0, length, take_one, state)
+
     @abstractmethod
     def posterior(self, state: Any) -> Any:
         """Return the posterior of theta."""
@@ -95,7 +109,11 @@ class Filter(ABC):
 
     @abstractmethod
     def moments(self, state: Any) -> Moments:
-        """Return mean and variance of each parameter; inside a trace."""
+        """Return mean and variance of each parameter, at little cost; inside a trace."""
+
+    def read_moments(self, state: Any) -> Moments:
+        """Return the same as exactly as can be; inside a trace."""
+        return self.moments(state)
 
     @abstractmethod
     def forecast_moments(

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Shaped
+from jaxtyping import Array, Bool, Int, Shaped
 
 from paramfilter.beliefs import Moments
 from paramfilter.filters import Filter, StepInfo
@@ -33,33 +33,48 @@ def begin(filter: Filter, keys: Shaped[Array, " row"], inputs: Inputs, prior: An
     return in_blocks(lambda key, inputs, prior: start(key, inputs, prior=prior), keys, inputs, prior)
 
 
-def advance(
-    filter: Filter, series: Any, ys: Observation, inputs: Inputs, lengths: Int[Array, " row"]
-) -> tuple[Any, StepInfo, FleetScores]:
-    """Take in the first observations of each row, as many as its length: one program for `step` and `run`.
+def step(
+    filter: Filter, series: Any, ys: Observation, inputs: Inputs, has_one: Bool[Array, " row"]
+) -> tuple[Any, StepInfo]:
+    """Take in one observation of each row that has one; the info of another row is NaN and 0."""
 
-    The info is that of each row's last step; NaN and 0 for a row without any. Scores are of all steps, NaN beyond.
-    """
+    def take_in(state, y, inputs, has_one):
+        state, info = filter.step_if(state, y, inputs, has_one)
+        return state, jax.tree.map(lambda leaf: jnp.where(has_one, leaf, _nothing(leaf)), info)
+
+    return in_blocks(take_in, series, ys, inputs, has_one)
+
+
+def run(filter: Filter, series: Any, ys: Observation, inputs: Inputs, lengths: Int[Array, " row"]) -> Any:
+    """Take in the first observations of each row, as many as its length."""
+    # What a step says is left out here, and with it most of the cost of a step: its forecasts.
+    return in_blocks(filter.take_in, series, ys, inputs, lengths)
+
+
+def run_scored(
+    filter: Filter, series: Any, ys: Observation, inputs: Inputs, lengths: Int[Array, " row"]
+) -> tuple[Any, FleetScores]:
+    """Do as `run` does, and return the scores of all steps too, NaN beyond."""
+    longest = jnp.max(lengths)
 
     def go_through(state, ys, inputs, length):
         def take_in(now, carry):
-            state, _, scores = carry
+            state, scores = carry
             y, inputs_now = jax.tree.map(lambda leaf: leaf[now], (ys, inputs))
-            state, info = filter.step(state, y, inputs_now)
-            scores = jax.tree.map(lambda rows, value: rows.at[now].set(value), scores, FleetScores.of(info))
-            return state, info, scores
+            state, info = filter.step_if(state, y, inputs_now, now < length)
+            put = lambda rows, new: rows.at[now].set(jnp.where(now < length, new, jnp.nan))
+            return state, jax.tree.map(put, scores, FleetScores.of(info))
 
         first = jax.tree.map(lambda leaf: leaf[0], (ys, inputs))
-        shapes = jax.eval_shape(filter.step, state, *first)[1]
-        blank = jax.tree.map(lambda leaf: jnp.full((WINDOW, *leaf.shape), jnp.nan, leaf.dtype), FleetScores.of(shapes))
-        return jax.lax.fori_loop(0, length, take_in, (state, jax.tree.map(_nothing, shapes), blank))
+        shapes = FleetScores.of(jax.eval_shape(filter.step, state, *first)[1])
+        blank = jax.tree.map(lambda leaf: jnp.full((WINDOW, *leaf.shape), jnp.nan, leaf.dtype), shapes)
+        return jax.lax.fori_loop(0, longest, take_in, (state, blank))
 
     return in_blocks(go_through, series, ys, inputs, lengths)
 
 
-def _nothing(shape: jax.ShapeDtypeStruct) -> Array:
-    is_float = jnp.issubdtype(shape.dtype, jnp.floating)
-    return jnp.full(shape.shape, jnp.nan if is_float else 0, shape.dtype)
+def _nothing(leaf: Array) -> Array:
+    return jnp.full_like(leaf, jnp.nan if jnp.issubdtype(leaf.dtype, jnp.floating) else 0)
 
 
 def update(
@@ -120,7 +135,7 @@ def update_blocks(
 
 def moments(filter: Filter, series: Any) -> Moments:
     """Return mean and variance of each row's posterior."""
-    return in_blocks(filter.moments, series)
+    return in_blocks(filter.read_moments, series)
 
 
 def in_blocks(function: Callable, *rows: Any) -> Any:

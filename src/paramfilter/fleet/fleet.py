@@ -77,7 +77,9 @@ class Fleet:
         self.mesh = mesh and Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,))
         self._begin = self._compiled(blocks.begin)
         # A step frees the memory of the old state, which cannot be used again.
-        self._advance = self._compiled(blocks.advance, donate_argnums=0)
+        self._step = self._compiled(blocks.step, donate_argnums=0)
+        self._run = self._compiled(blocks.run, donate_argnums=0)
+        self._run_scored = self._compiled(blocks.run_scored, donate_argnums=0)
         self._update = self._compiled(blocks.update, donate_argnums=0)
         self._moments = self._compiled(blocks.moments)
         self._forecasts: dict[Task, Callable] = {}
@@ -157,16 +159,9 @@ class Fleet:
                 f"mask must have one entry for each of {num_series} series, True if it has an observation; got shape "
                 f"{is_due.shape}. Use fleet.update(state, ids, ys) for a few series by name."
             )
-        ys, inputs = jax.tree.map(lambda leaf: np.asarray(leaf)[:, None], (ys, as_inputs(inputs)))
-        series, info, _ = self._advanced(state, ys, inputs, 0, is_due.astype(np.int32))
+        given = self._filled((ys, as_inputs(inputs), is_due), np.arange(num_series), state.num_rows)
+        series, info = self._step(state.series, *given)
         return replace(state, series=series), first_rows(num_series, info)
-
-    def _advanced(
-        self, state: FleetState, ys: Observation, inputs: Inputs, start: int, lengths: np.ndarray
-    ) -> tuple[Any, StepInfo, FleetScores]:
-        """Process observations from `start` on: of each series as many as its length, at most `WINDOW`."""
-        given = (*window_of((ys, inputs), start, WINDOW, axis=1), lengths)
-        return self._advance(state.series, *self._filled(given, np.arange(len(lengths)), state.num_rows))
 
     def update(
         self, state: FleetState, ids: Ids, ys: Observation, *, inputs: Inputs = None
@@ -215,8 +210,8 @@ class Fleet:
         Returns:
             The new state.
         """
-        for state, _ in self._windows(state, ys, lengths, inputs):  # noqa: B007, B020  the last state is wanted
-            pass
+        for given in self._windows(state, ys, lengths, inputs):
+            state = replace(state, series=self._run(state.series, *given))
         return state
 
     def run_scored(
@@ -229,24 +224,24 @@ class Fleet:
     ) -> tuple[FleetState, FleetScores]:
         """Process many observations as `run` does, and return the scores of all one-step forecasts too."""
         scores, num_series = [], len(state.row_of)
-        for state, found in self._windows(state, ys, lengths, inputs):  # noqa: B007, B020  each goes on from the last
+        for given in self._windows(state, ys, lengths, inputs):
+            series, found = self._run_scored(state.series, *given)
+            state = replace(state, series=series)
             scores.append(jax.tree.map(lambda leaf: fetch(leaf)[:num_series], found))
         return state, FleetScores.joined(scores, jax.tree.leaves(ys)[0].shape[1])
 
     def _windows(
         self, state: FleetState, ys: Observation, lengths: Any, inputs: Inputs
-    ) -> Iterator[tuple[FleetState, FleetScores]]:
-        """Process one window of observations after the other, and yield the state and the scores after each."""
+    ) -> Iterator[tuple[Observation, Inputs, Any]]:
+        """Cut observations into windows of the same length; say how many of each window each row has."""
         require_fresh(state)
         num_series = len(state.row_of)
         ys = self._observations(ys, num_series, ("series", "time"))
-        num_times = jax.tree.leaves(ys)[0].shape[1]
-        lengths = checked_lengths(lengths, num_series, num_times)
+        lengths = checked_lengths(lengths, num_series, jax.tree.leaves(ys)[0].shape[1])
         inputs = as_inputs(inputs)
         for start in range(0, max(int(np.max(lengths)), 1), WINDOW):
-            series, _, scores = self._advanced(state, ys, inputs, start, np.clip(lengths - start, 0, WINDOW))
-            state = replace(state, series=series)
-            yield state, scores
+            given = (*window_of((ys, inputs), start, WINDOW, axis=1), np.clip(lengths - start, 0, WINDOW))
+            yield self._filled(given, np.arange(num_series), state.num_rows)
 
     def add(
         self, state: FleetState, ids: Ids, *, inputs: Inputs = None, prior: Population | str | None = None

@@ -6,6 +6,7 @@ stopped. Inside a trace there is no such caller, and `renewed_step` does both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from paramfilter.filters.rows import as_points, as_theta
 from paramfilter.filters.state import StepInfo
 from paramfilter.nodes.inner.forecast import Forecast
 from paramfilter.nodes.loop import is_due, next_state
-from paramfilter.nodes.state import Nodes, NodeState
+from paramfilter.nodes.state import NodeState
 from paramfilter.numerics.quantiles import SortedPoints, normal_quantiles
 from paramfilter.outcome import Outcome
 from paramfilter.types import Inputs, Observation
@@ -30,6 +31,7 @@ from paramfilter.types import Inputs, Observation
 if TYPE_CHECKING:
     from paramfilter.nodes.filter import NodeFilter
 
+Way = Callable[["NodeFilter", NodeState, Observation, Inputs], tuple[NodeState, Int[Array, ""]]]
 
 NUM_FORECASTING = 32
 """Nodes that forecast an observation, at even distances in the lattice, so that they are a lattice too."""
@@ -58,7 +60,7 @@ def advance(
 
     def goes_on(carry):
         index, state, _ = carry
-        return (index < stop) & ((index == start) | ~is_due(state))
+        return (index < stop) & ((index == start) | ~is_due(filter, state))
 
     index, state, records = jax.lax.while_loop(goes_on, turn, (start, state, records))
     return state, records, index
@@ -97,15 +99,17 @@ def like(y: Observation, values: Float[Array, " obs"]) -> Observation:
     return structure.unflatten([part.reshape(np.shape(leaf)) for part, leaf in parts])
 
 
-def observed_step(filter: NodeFilter, before: NodeState, y: Observation, inputs: Inputs) -> tuple[NodeState, StepInfo]:
-    """Take in one observation, without renewing nodes, and say what happened."""
+def observed_step(
+    filter: NodeFilter, before: NodeState, y: Observation, inputs: Inputs, take_in: Way = next_state
+) -> tuple[NodeState, StepInfo]:
+    """Take in one observation in some way, without renewing nodes, and say what happened."""
     forecast = forecast_by_nodes(filter, before, y, inputs)
     taken, skipped, flags = y, before.skipped, jnp.int32(0)
     if filter.outliers is not None:
         mean, sd = like(y, forecast.mean), like(y, jnp.sqrt(forecast.variance))
         taken, skipped = filter.outliers.screen(y, mean, widened(sd, filter.shapes.y), before.skipped)
         flags = jnp.where(has_grown(skipped, before.skipped), int(Outcome.OUTLIER_SKIPPED), 0)
-    after, other_flags = next_state(filter, replace(before, outcome=before.outcome | flags), taken, inputs)
+    after, other_flags = take_in(filter, replace(before, outcome=before.outcome | flags), taken, inputs)
     after, flags = replace(after, skipped=skipped), flags | other_flags
     return after, StepInfo(
         ess=after.nodes.ess,
@@ -136,7 +140,7 @@ def summarise(filter: NodeFilter, state: NodeState, info: StepInfo, values: Sort
     values = sorted_values(filter, state) if values is None else values
     moments, parameters = theta_moments(state), filter.model.parameters
     mean, variance = state_mean_and_variance(filter, state)
-    weights = jnp.exp(state.nodes.log_weights - state.nodes.log_total)
+    weights = node_weights(state)
     of_theta = as_theta(parameters, values.quantiles(weights))
     sd = jax.tree.map(jnp.sqrt, variance)
     # Given theta the state is normal in most inner filters, and a mixture over nodes that agree is nearly so.
@@ -152,23 +156,28 @@ def summarise(filter: NodeFilter, state: NodeState, info: StepInfo, values: Sort
 def state_mean_and_variance(filter: NodeFilter, state: NodeState) -> tuple[PyTree, PyTree]:
     """Return filtered mean and variance of the state: of the mixture of what the nodes know."""
     means, variances = filter.inner.moments(state.nodes.x)
-    mean, between = weighted_moments(state.nodes, means)
-    within = weighted_moments(state.nodes, variances)[0]
+    weights = node_weights(state)
+    mean, between = weighted_moments(weights, means)
+    within = weighted_moments(weights, variances)[0]
     return mean, jax.tree.map(jnp.add, within, between)
 
 
 def theta_moments(state: NodeState) -> Moments:
     """Return mean and variance of each parameter over the weighted nodes."""
-    return Moments(*weighted_moments(state.nodes, state.nodes.theta))
+    return Moments(*weighted_moments(node_weights(state), state.nodes.theta))
 
 
-def weighted_moments(nodes: Nodes, values: PyTree) -> tuple[PyTree, PyTree]:
-    """Return mean and variance over the nodes of values with a leading axis of nodes."""
-    weights = jnp.exp(nodes.log_weights - nodes.log_total)
+def node_weights(state: NodeState) -> Float[Array, " node"]:
+    """Return the weights of the nodes, which sum to one."""
+    return jnp.exp(state.nodes.log_weights - state.nodes.log_total)
+
+
+def weighted_moments(weights: Float[Array, " point"], values: PyTree) -> tuple[PyTree, PyTree]:
+    """Return mean and variance over weighted points of values with a leading axis of points."""
 
     def mean_and_variance(leaf):
         rows = leaf.reshape(len(weights), -1).T
-        rows = jnp.where(weights > 0, rows, 0.0)  # a node without weight may hold anything, also NaN
+        rows = jnp.where(weights > 0, rows, 0.0)  # a point without weight may hold anything, also NaN
         mean = rows @ weights
         return [part.reshape(leaf.shape[1:]) for part in (mean, (rows - mean[:, None]) ** 2 @ weights)]
 

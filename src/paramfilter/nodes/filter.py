@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from paramfilter.arguments import require_key, whole_number
 from paramfilter.beliefs import Moments
@@ -28,13 +28,15 @@ from paramfilter.nodes.advance import (
     state_mean_and_variance,
     summarise,
     theta_moments,
+    weighted_moments,
 )
 from paramfilter.nodes.inner.base import InnerFilter
 from paramfilter.nodes.lattice import lattice
 from paramfilter.nodes.loop import is_due
 from paramfilter.nodes.posterior import NodePosterior
 from paramfilter.nodes.proposals import KERNEL_WIDTH, Mixture, Normal, mixture_of, prior_normal
-from paramfilter.nodes.renewal import renew, renewed_step
+from paramfilter.nodes.reading import read_in_trace
+from paramfilter.nodes.renewal import renew, renewed_run, renewed_step
 from paramfilter.nodes.replay import first_state
 from paramfilter.nodes.state import NodeState
 from paramfilter.numerics.weights import choose_by_weight
@@ -166,11 +168,23 @@ class NodeFilter(Filter):
         self.require_own(state)
         y, inputs = self.as_observation(y), self._as_inputs(inputs)
         if is_traced((state, y, inputs)):
-            return self.compiled(renewed_step)(state, y, inputs)
+            return self.compiled(renewed_step)(state, y, inputs, jnp.bool_(True))
         rows = jax.tree.map(lambda leaf: leaf[None], (y, inputs))
         ys, inputs = window_of(rows)
         state, records = self.advance(state, ys, inputs, 1)
         return state, jax.tree.map(lambda leaf: leaf[0], records.info)
+
+    def step_if(
+        self, state: NodeState, y: Observation, inputs: Inputs, has_one: Bool[Array, ""]
+    ) -> tuple[NodeState, StepInfo]:
+        """Take in one observation if there is one; inside a trace."""
+        return renewed_step(self, state, y, inputs, has_one)
+
+    def take_in(self, state: NodeState, ys: Observation, inputs: Inputs, length: Int[Array, ""]) -> NodeState:
+        """Take in the first rows of a window; inside a trace."""
+        if self.outliers is not None:  # each has to be looked at before it is taken in
+            return super().take_in(state, ys, inputs, length)
+        return renewed_run(self, state, ys, inputs, length)
 
     def _as_inputs(self, inputs: Inputs) -> Inputs:
         """Return inputs as arrays; a model that reads none is told none."""
@@ -185,7 +199,7 @@ class NodeFilter(Filter):
                 state, records, ys, inputs, np.int32(done), np.int32(num_steps)
             )
             done = int(index)
-            if is_due(on_host(state)):
+            if is_due(self, on_host(state)):
                 state, flags = renew(self, state)
                 records = self._renewed_row(state, flags, records, done - 1)
         return state, jax.tree.map(np.asarray, records)
@@ -232,6 +246,11 @@ class NodeFilter(Filter):
     def moments(self, state: NodeState) -> Moments:
         """Return mean and variance of each parameter over the weighted nodes; inside a trace."""
         return theta_moments(state)
+
+    def read_moments(self, state: NodeState) -> Moments:
+        """Return mean and variance of each parameter as exactly as can be without looking back; inside a trace."""
+        theta, weights = read_in_trace(self, state)
+        return Moments(*weighted_moments(weights, theta))
 
     def forecast_moments(
         self, state: NodeState, y: Observation, inputs: Inputs

@@ -24,6 +24,7 @@ from paramfilter.nodes.proposals import Prior
 from paramfilter.nodes.state import Nodes, NodeState
 from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.outcome import Outcome
+from paramfilter.tracing import numbers
 from paramfilter.types import Inputs, Numbers, Observation
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 IMPOSSIBLE = -1e4
 """Nats in place of a log likelihood that is not finite: out of the question, and yet a number that sums can hold."""
+
+LOWEST_BEFORE_SURFACES = 0.4
+"""Share of effective nodes below which they are renewed when the last observation is kept: the surfaces that follow
+are as good as the nodes that the first of them is fitted to."""
 
 
 def fresh_nodes(
@@ -83,8 +88,7 @@ def next_state(
     filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs
 ) -> tuple[NodeState, Int[Array, ""]]:
     """Take in one observation; return the flags of this step too. Whether nodes have to be renewed, `is_due` tells."""
-    is_refused = jnp.any(jnp.stack([jnp.any(jnp.isinf(leaf)) for leaf in jax.tree.leaves(y)]))
-    y = jax.tree.map(lambda leaf: jnp.where(is_refused, jnp.nan, leaf), y)
+    is_refused, y = refused(y)
     keep = lambda kept, leaf: kept.at[state.time].set(leaf, mode="drop")  # beyond the room: dropped
     kept = state.kept
     flags = jnp.where(is_refused, int(Outcome.OBSERVATION_NOT_FINITE), 0)
@@ -98,6 +102,19 @@ def next_state(
     return moved, flags
 
 
-def is_due(state: NodeState) -> Bool[Numbers, ""]:
+def refused(y: Observation) -> tuple[Bool[Array, ""], Observation]:
+    """Tell whether an observation is infinite, and return it as missing if it is."""
+    is_refused = jnp.any(jnp.stack([jnp.any(jnp.isinf(leaf)) for leaf in jax.tree.leaves(y)]))
+    return is_refused, jax.tree.map(lambda leaf: jnp.where(is_refused, jnp.nan, leaf), y)
+
+
+def is_due(filter: NodeFilter, state: NodeState) -> Bool[Numbers, ""]:
     """Tell whether too few nodes are left where the posterior is."""
-    return state.nodes.ess < state.trigger
+    xp = numbers(state)
+    lowest = xp.where(is_last_kept(filter, state.time), LOWEST_BEFORE_SURFACES * filter.num_nodes, state.trigger)
+    return state.nodes.ess < lowest
+
+
+def is_last_kept(filter: NodeFilter, time: Int[Numbers, ""]) -> Bool[Numbers, ""]:
+    """Tell whether this was the last observation that is kept, after which nodes are renewed by surfaces."""
+    return time == filter.num_kept

@@ -16,9 +16,8 @@ from paramfilter.arguments import require_key, whole_number
 from paramfilter.filters.posterior import Values, levels_of
 from paramfilter.filters.state import in_brief
 from paramfilter.labels import prior_in_brief
-from paramfilter.nodes.advance import theta_moments
 from paramfilter.nodes.inner_check import shift_of_mean
-from paramfilter.nodes.reading import Cloud, read
+from paramfilter.nodes.reading import Cloud, read, read_in_trace
 from paramfilter.nodes.replay import log_likelihood_at
 from paramfilter.nodes.state import NodeState
 from paramfilter.numerics.weights import at_levels
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 class NodePosterior:
     """Posterior of the parameters. Every method returns a dict keyed by parameter name, in the original units.
 
-    Inside a trace it is read from the weighted nodes; outside, in the best way there is (see `reading`).
+    Inside a trace it is read without looking back; outside, in the best way there is (see `reading`).
     """
 
     filter: NodeFilter
@@ -51,23 +50,23 @@ class NodePosterior:
     @property
     def _points(self) -> tuple[Mapping[str, Values], Values]:
         if is_traced(self.state):
-            nodes = self.state.nodes
-            return dict(nodes.theta), jnp.exp(nodes.log_weights - nodes.log_total)
+            return read_in_trace(self.filter, self.state)
         return self.cloud.theta, self.cloud.weights
 
     def mean(self) -> dict[str, Values]:
         """Return the posterior means."""
-        if is_traced(self.state):
-            return self._in_order(theta_moments(self.state).mean)
-        return self._in_order(self._averages(self.cloud.theta))
+        return self._in_order(self._moments[0])
 
     def sd(self) -> dict[str, Values]:
         """Return the posterior standard deviations."""
-        if is_traced(self.state):
-            return self._in_order(jax.tree.map(jnp.sqrt, theta_moments(self.state).variance))
-        means = self._averages(self.cloud.theta)
-        squares = {name: (leaf - means[name]) ** 2 for name, leaf in self.cloud.theta.items()}
-        return self._in_order({name: np.asarray(np.sqrt(leaf)) for name, leaf in self._averages(squares).items()})
+        xp = numbers(self.state)
+        return self._in_order({name: xp.asarray(xp.sqrt(leaf)) for name, leaf in self._moments[1].items()})
+
+    @cached_property
+    def _moments(self) -> tuple[dict[str, Values], dict[str, Values]]:
+        theta, weights = self._points
+        means = _averages(theta, weights)
+        return means, _averages({name: (leaf - means[name]) ** 2 for name, leaf in theta.items()}, weights)
 
     def error(self) -> dict[str, Values]:
         """Return the estimated error of each posterior mean, in posterior standard deviations.
@@ -117,17 +116,19 @@ class NodePosterior:
         if surface is None or int(self.state.time) <= self.filter.num_kept:
             log_likelihood = self.filter.compiled(log_likelihood_at)(self.state, z)
         else:
-            terms = surface.features(np.asarray(z, np.float64)[None])
-            log_likelihood = surface.values(terms)[0] + float(self.state.nodes.offset.value)
+            log_likelihood = surface.at(np.asarray(z, np.float64)[None])[0][0] + float(self.state.nodes.offset.value)
         return np.asarray(log_prior + log_likelihood - self.cloud.log_evidence, jnp.result_type(float))
-
-    def _averages(self, values: Mapping[str, Values]) -> dict[str, Values]:
-        weights = self.cloud.weights
-        return {name: np.asarray(np.tensordot(weights, leaf, axes=1)) for name, leaf in values.items()}
 
     def _in_order(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """Put names in the order of the prior."""
         return {name: values[name] for name in self.filter.model.parameters.names}
+
+
+def _averages(values: Mapping[str, Values], weights: Values) -> dict[str, Values]:
+    xp = numbers(values, weights)
+    # A point without weight may hold anything, also NaN.
+    rows = {name: xp.where(weights.reshape(-1, *[1] * (leaf.ndim - 1)) > 0, leaf, 0.0) for name, leaf in values.items()}
+    return {name: xp.asarray(xp.tensordot(weights, leaf, axes=1)) for name, leaf in rows.items()}
 
 
 def _quantiles(values: Values, weights: Values, levels: Float[np.ndarray, "..."]) -> Values:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -24,7 +25,7 @@ from paramfilter.nodes.pool import Pool
 from paramfilter.nodes.proposals import Prior, log_sum, shares_of
 from paramfilter.nodes.replay import another_round
 from paramfilter.nodes.state import NodeState
-from paramfilter.nodes.surface import Surface, fit_surface
+from paramfilter.nodes.surfaces import MANY_NODES, Surface, fit_surface
 from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.tracing import RUN_ONCE, on_host
 from paramfilter.types import KeyArray, Numbers
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
 TINY_MISFIT, SMALL_MISFIT = 0.005, 0.2
 """Nats that a surface may miss, leaving one node out, to be read from: while there are other ways, and when not."""
-NUM_POINTS = 4096
+USABLE_MISFIT = 1.0
+"""The same inside a trace, where the other way is to read few nodes."""
+NUM_POINTS, NUM_POINTS_IN_TRACE = 4096, 256
 SMALL_ERROR = 0.02
 """Posterior sds: no more rounds are made when the mean is known to this."""
 LATTICE_GAIN = 0.6
@@ -95,9 +98,9 @@ def _from_surface(filter: NodeFilter, state: NodeState, surface: Surface, weight
     e, choice = filter.compiled(_many_points, compiler_options=RUN_ONCE)(state.key, state.time)
     z = around.at(np.asarray(e, np.float64), np.asarray(choice, np.float64))
     theta, log_prior = filter.compiled(_prior_at, compiler_options=RUN_ONCE)(z.astype(e.dtype), state.kept.prior)
-    terms = surface.features(z)
-    log_posterior = np.asarray(log_prior, np.float64) + surface.values(terms)
-    is_sound = surface.is_inside(terms) & (log_posterior < surface.highest)
+    log_likelihood, is_inside = surface.at(z)
+    log_posterior = np.asarray(log_prior, np.float64) + log_likelihood
+    is_sound = is_inside & (log_posterior < surface.highest)
     log_ratio = np.where(is_sound, log_posterior - around.log_density(z), -np.inf)
     point_weights = shares_of(log_ratio)
     shift = surface.squared_error(old_z, weights) + np.asarray(state.surface_error, np.float64)
@@ -110,6 +113,28 @@ def _from_surface(filter: NodeFilter, state: NodeState, surface: Surface, weight
         log_evidence=_as_float(nodes.offset) + float(_log_mean(log_ratio[:, None])[0]),
         surface=surface,
     )
+
+
+def read_in_trace(filter: NodeFilter, state: NodeState) -> tuple[Mapping[str, Numbers], Float[Numbers, " point"]]:
+    """Return weighted points without looking back: from a surface if the nodes are few, and from them alone if many."""
+    nodes = state.nodes
+    weights = jnp.exp(nodes.log_weights - nodes.log_total)
+    if filter.num_nodes >= MANY_NODES:
+        return nodes.theta, weights
+    surface = fit_surface(nodes.z, nodes.log_likelihood, nodes.log_prior, weights)
+    around = filter.mixture(nodes.z, nodes.log_weights, nodes.log_flat, surface.wide)
+    points = lattice(NUM_POINTS_IN_TRACE, filter.model.parameters.dimension + 2)
+    z = around.at(*scattered(state.key, state.time, READING, points))
+    theta, log_prior = _prior_at(filter, z, state.kept.prior)
+    log_likelihood, is_inside = surface.at(z)
+    log_posterior = log_prior + log_likelihood
+    is_sound = is_inside & (log_posterior < surface.highest) & (surface.misfit < USABLE_MISFIT)
+    log_ratio = jnp.where(is_sound, log_posterior - around.log_density(z), -jnp.inf)
+    # Both kinds of points are there, and one of them has all weight.
+    is_read = jnp.any(is_sound)
+    shares = jnp.where(is_read, jax.nn.softmax(jnp.where(is_read, log_ratio, 0.0)), 0.0)
+    both = {name: jnp.concatenate([leaf, nodes.theta[name]]) for name, leaf in theta.items()}
+    return both, jnp.concatenate([shares, jnp.where(is_read, 0.0, weights)])
 
 
 def _from_rounds(filter: NodeFilter, state: NodeState) -> Cloud:

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from paramfilter.filters.state import StepInfo
 from paramfilter.nodes.advance import observed_step
 from paramfilter.nodes.loop import IMPOSSIBLE, fresh_nodes, is_due, total_and_size
 from paramfilter.nodes.proposals import Prior
-from paramfilter.nodes.replay import node_points, renew_by_replay
+from paramfilter.nodes.replay import COLLAPSED, as_known, node_points, renew_by_replay
 from paramfilter.nodes.state import Nodes, NodeState
-from paramfilter.nodes.surface import Surface, fit_surface
+from paramfilter.nodes.stretch import take_in, take_in_one
+from paramfilter.nodes.surfaces import Surface, fit_surface
 from paramfilter.numerics.sparse import sparse_cond
 from paramfilter.outcome import Outcome
 from paramfilter.tracing import RUN_ONCE, is_traced, numbers, on_host
@@ -34,7 +35,10 @@ LARGEST_MISFIT = 0.2
 LARGEST_EDGE = 0.08
 """Share of new nodes that may lie where the surface is not trusted, before it is flagged."""
 SHARE_OF_FLEET = 128
-"""Of a fleet's series, 1/128 are renewed at a time: about as many as have to be, at one observation."""
+"""Of the series that are stepped side by side, 1/128 are renewed at a time: one."""
+LARGEST_LOSS = 3.0
+"""Nats of evidence that may be lost when nodes are replaced. If more are, the new nodes miss the posterior, and the old
+ones are kept."""
 CORE = 25.0
 """Nats below the top within which nodes say what values a state may have."""
 
@@ -52,13 +56,37 @@ def _flagged(filter: NodeFilter, way: Way, state: NodeState) -> tuple[NodeState,
     return replace(renewed, outcome=state.outcome | renewed.outcome), renewed.outcome
 
 
-def renewed_step(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs) -> tuple[NodeState, StepInfo]:
-    """Take in one observation and renew the nodes if it is time, inside a trace."""
-    after, info = observed_step(filter, state, y, inputs)
-    is_kept, no_flags = after.time <= filter.num_kept, jnp.zeros_like(info.outcome)
-    renewed, flags = _if_due(filter, renew_by_replay, is_due(after) & is_kept, after, no_flags)
-    renewed, flags = _if_due(filter, renew_by_surface, is_due(after) & ~is_kept, renewed, flags)
-    return renewed, replace(info, resampled=is_due(after), outcome=info.outcome | flags)
+def renewed_step(
+    filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs, has_one: Bool[Array, ""]
+) -> tuple[NodeState, StepInfo]:
+    """Take in one observation if there is one, and renew the nodes if it is time, inside a trace."""
+    take_it_in = lambda filter, state, y, inputs: take_in_one(filter, state, y, inputs, has_one)
+    after, info = observed_step(filter, state, y, inputs, take_it_in)
+    if_there = lambda new, old: jnp.where(has_one, new, old)
+    after = replace(after, skipped=jax.tree.map(if_there, after.skipped, state.skipped))
+    is_time = has_one & is_due(filter, after)
+    after, flags = _renewed(filter, after, is_time)
+    return after, replace(info, resampled=is_time, outcome=info.outcome | flags)
+
+
+def renewed_run(
+    filter: NodeFilter, state: NodeState, ys: Observation, inputs: Inputs, length: Int[Array, ""]
+) -> NodeState:
+    """Take in the first rows of a window, and renew the nodes whenever it is time, inside a trace."""
+
+    def turn(carry):
+        start, state = carry
+        after, index, _ = take_in(filter, state, ys, inputs, start, length)
+        return index, _renewed(filter, after, is_due(filter, after) & (index > start))[0]
+
+    return jax.lax.while_loop(lambda carry: carry[0] < length, turn, (jnp.int32(0), state))[1]
+
+
+def _renewed(filter: NodeFilter, state: NodeState, is_time: Bool[Array, ""]) -> tuple[NodeState, Int[Array, ""]]:
+    """Renew the nodes if it is time; return the flags that this raised too."""
+    is_kept = state.time <= filter.num_kept
+    renewed, flags = _if_due(filter, renew_by_replay, is_time & is_kept, state, jnp.zeros_like(state.outcome))
+    return _if_due(filter, renew_by_surface, is_time & ~is_kept, renewed, flags)
 
 
 def _if_due(filter: NodeFilter, way: Way, is_time: Any, state: NodeState, flags: Any) -> tuple[NodeState, Any]:
@@ -85,11 +113,10 @@ def renew_by_surface(filter: NodeFilter, state: NodeState) -> NodeState:
     around = filter.mixture(old.z, old.log_weights, old.log_flat, surface.wide)
     e, choice = filter.compiled(node_points, compiler_options=RUN_ONCE)(state.key, state.time, xp.ones((), xp.int32))
     z = around.at(xp.asarray(e, precision), xp.asarray(choice, precision))
-    terms = surface.features(z)
-    is_inside = surface.is_inside(terms)
-    x = _states(surface, old, terms)
+    log_likelihood, is_inside = surface.at(z)
+    log_likelihood = xp.where(is_inside, log_likelihood, IMPOSSIBLE)
+    x = _states(filter, surface, old, z)
     as_usual = lambda leaf: xp.asarray(leaf, jnp.result_type(float))
-    log_likelihood = xp.where(is_inside, surface.values(terms), IMPOSSIBLE)
     nodes = filter.compiled(_with_past)(
         *map(as_usual, (z, around.log_density(z), log_likelihood)),
         jax.tree.map(as_usual, x),
@@ -97,33 +124,39 @@ def renew_by_surface(filter: NodeFilter, state: NodeState) -> NodeState:
         as_usual(surface.highest),
         state.kept.prior,
     )
-    is_bad = (surface.misfit > LARGEST_MISFIT) | (xp.mean(~is_inside) > LARGEST_EDGE)
+    is_lost = ~((nodes.ess > state.nodes.ess) & (nodes.log_total > state.nodes.log_total - LARGEST_LOSS))
+    nodes = jax.tree.map(lambda new, old: xp.where(is_lost, old, new), nodes, state.nodes)
+    is_bad = is_lost | (surface.misfit > LARGEST_MISFIT) | (xp.mean(~is_inside) > LARGEST_EDGE)
+    added = xp.where(is_lost, 0.0, surface.squared_error(old.z, weights))
     return replace(
         state,
         nodes=nodes,
-        trigger=as_usual(xp.minimum(SOON * filter.num_nodes, xp.asarray(nodes.ess) / 2)),
-        surface_error=as_usual(state.surface_error + surface.squared_error(old.z, weights)),
+        trigger=as_usual(xp.maximum(xp.minimum(SOON * filter.num_nodes, xp.asarray(nodes.ess) / 2), COLLAPSED)),
+        surface_error=as_usual(state.surface_error + added),
         outcome=state.outcome | xp.where(is_bad, int(Outcome.SURFACE_INACCURATE), 0).astype(state.outcome.dtype),
     )
 
 
-def _states(surface: Surface, old: Nodes, terms: Float[Numbers, "node coeff"]) -> Any:
-    """Return inner states at new nodes: each number is a polynomial in theta, within what the old nodes have seen."""
-    xp = numbers(old.z, terms)
+def _states(filter: NodeFilter, surface: Surface, old: Nodes, z: Float[Numbers, "node param"]) -> Any:
+    """Return inner states at new nodes: each number is smooth in theta, and within what the old nodes have seen."""
+    xp = numbers(old.z, z)
     log_posterior = old.log_prior + old.log_likelihood
     is_core = log_posterior > xp.max(log_posterior) - CORE
-    own = surface.features(old.z)
-    solve = xp.linalg.pinv((own * is_core[:, None]).T @ own + 1e-9 * xp.eye(own.shape[1], dtype=own.dtype))
+    shares = surface.shares(z, old.z, is_core)
 
     def fitted(leaf):
         rows = leaf.reshape(-1, leaf.shape[-1])
-        rows = xp.where(is_core & xp.isfinite(rows), rows, (rows * is_core).sum(1, keepdims=True) / is_core.sum())
-        values = (rows * is_core) @ own @ solve @ terms.T
         low = xp.min(xp.where(is_core, rows, xp.inf), axis=1, keepdims=True)
         high = xp.max(xp.where(is_core, rows, -xp.inf), axis=1, keepdims=True)
+        middle = xp.sum(xp.where(is_core, rows, 0.0), axis=1, keepdims=True) / xp.sum(is_core)
+        values = middle + xp.where(is_core & xp.isfinite(rows), rows - middle, 0.0) @ shares.T
         return xp.clip(values, low, high).reshape(*leaf.shape[:-1], -1)
 
-    return jax.tree.map(fitted, old.x)
+    return jax.tree.map(fitted, as_known(filter.compiled(_loose, compiler_options=RUN_ONCE)(old.x)))
+
+
+def _loose(filter: NodeFilter, x: Any) -> Any:
+    return filter.inner.loosened(x)
 
 
 def _with_past(
@@ -132,6 +165,6 @@ def _with_past(
     """Make nodes whose past is known from elsewhere."""
     nodes = fresh_nodes(filter, z, log_proposal, prior, filter.example_inputs)
     log_likelihood = jnp.where(nodes.log_prior + log_likelihood > highest, IMPOSSIBLE, log_likelihood)
-    nodes = replace(nodes, x=x, log_likelihood=log_likelihood, offset=offset)
+    nodes = replace(nodes, x=filter.inner.tightened(x), log_likelihood=log_likelihood, offset=offset)
     log_total, ess = total_and_size(nodes.log_weights)
     return replace(nodes, log_total=log_total, ess=ess)

@@ -12,6 +12,7 @@ Renewals come at times that grow geometrically, so all replays together cost a f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,7 @@ from paramfilter.types import Inputs, KeyArray, Numbers
 if TYPE_CHECKING:
     from paramfilter.nodes.filter import NodeFilter
 
-MANY_NODES, MAX_ROUNDS, MAX_ROUNDS_FOR_FEW = 256, 15, 4
-"""Rounds that a renewal may take with many nodes, and with few: few are of fleets, in which all series that are renewed
-together wait for the last."""
+MAX_ROUNDS = 15
 POOLED_ROUNDS = 4
 """Rounds whose nodes say together where the next ones should be."""
 CRASH, FEWEST_LEFT = 0.02, 4
@@ -111,8 +110,7 @@ def renew_by_replay(filter: NodeFilter, state: NodeState) -> NodeState:
 
 def _is_another_wanted(filter: NodeFilter, number: Int[Numbers, ""], ess: Float[Numbers, ""]) -> Bool[Numbers, ""]:
     share = numbers(number, ess).maximum(ENOUGH - LESS_PER_ROUND * (number - 1), FEWEST)
-    most = MAX_ROUNDS if filter.num_nodes >= MANY_NODES else MAX_ROUNDS_FOR_FEW
-    return (ess < share * filter.num_nodes) & (number < most)
+    return (ess < share * filter.num_nodes) & (number < MAX_ROUNDS)
 
 
 def _start(filter: NodeFilter, state: NodeState) -> Rounds:
@@ -121,10 +119,7 @@ def _start(filter: NodeFilter, state: NodeState) -> Rounds:
     ess = xp.asarray(state.nodes.ess)
     has_crashed = ess < max(CRASH * filter.num_nodes, FEWEST_LEFT)
     from_prior = lambda nodes: _from_prior(filter, jax.random.fold_in(state.key, state.time), state.kept, state.time)
-    if is_traced(state):
-        nodes = jax.lax.cond(has_crashed, from_prior, lambda nodes: nodes, state.nodes)
-    else:
-        nodes = from_prior(state.nodes) if has_crashed else state.nodes
+    nodes = _if(has_crashed, from_prior, state.nodes)
     return Rounds(
         number=xp.zeros((), xp.int32),
         nodes=nodes,
@@ -147,8 +142,9 @@ def _next_round(filter: NodeFilter, state: NodeState, rounds: Rounds) -> Rounds:
     nodes = _drawn(filter, state, around, number)
     ess = xp.asarray(nodes.ess)
     is_low = (chosen == 0) & (ess < 2 * FLOOR * filter.num_nodes)
-    if is_traced(state) or _is_another_wanted(filter, number, ess):  # if not, nobody looks at the pool again
-        pool = pool.add(nodes, around, number % POOLED_ROUNDS)
+    # If no other round is wanted, nobody looks at the pool again.
+    add = lambda pool: pool.add(nodes, around, number % POOLED_ROUNDS)
+    pool = _if(_is_another_wanted(filter, number, ess), add, pool)
     is_best = (rounds.number == 0) | (ess >= rounds.ess)
     return Rounds(
         number=number,
@@ -159,6 +155,13 @@ def _next_round(filter: NodeFilter, state: NodeState, rounds: Rounds) -> Rounds:
     )
 
 
+def _if(is_so: Any, change: Callable[[Any], Any], tree: Any) -> Any:
+    """Change something if it is so, in a trace or outside of it."""
+    if is_traced((is_so, tree)):
+        return jax.lax.cond(is_so, change, lambda tree: tree, tree)
+    return change(tree) if is_so else tree
+
+
 def _from_prior(filter: NodeFilter, key: KeyArray, kept: Kept, time: Int[Numbers, ""]) -> Nodes:
     xp = numbers(key, kept, time)
     e, _ = filter.compiled(node_points, compiler_options=RUN_ONCE)(key, time, xp.zeros((), xp.int32))
@@ -167,9 +170,9 @@ def _from_prior(filter: NodeFilter, key: KeyArray, kept: Kept, time: Int[Numbers
     return as_known(filter.compiled(through)(z, normal.log_density(z), kept, time))
 
 
-def as_known(nodes: Nodes) -> Nodes:
-    """Turn nodes into arrays of NumPy, unless they are traced."""
-    return nodes if is_traced(nodes) else on_host(nodes)
+def as_known(tree: Any) -> Any:
+    """Turn arrays of JAX into NumPy's, unless they are traced."""
+    return tree if is_traced(tree) else on_host(tree)
 
 
 def node_points(filter: NodeFilter, key: KeyArray, time: Int[Numbers, ""], number: Int[Numbers, ""]) -> Any:

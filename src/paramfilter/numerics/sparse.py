@@ -87,8 +87,19 @@ def sparse_cond(
             whole = [next(mine) if is_mine else leaf for leaf, is_mine in zip(leaves, is_own, strict=True)]
             return jnp.bool_(False), branch(structure.unflatten(whole))
 
-        start = (are_due, answers)
-        _, answers = sparse_while(lambda rows: rows[0], jax.vmap(answer), start, own, share)
+        start, is_single = (are_due, answers), axis_size < 2 * share
+        advance = _one_alone(answer) if is_single else jax.vmap(answer)
+        _, answers = sparse_while(lambda rows: rows[0], advance, start, own, share)
         return answers, jax.tree.map(lambda _: True, answers)
 
     return choose(is_due, operands, otherwise)
+
+
+def _one_alone(function: Callable) -> Callable:
+    """Return what does as `jax.vmap(function)` does for a batch of one: not batched, a rare branch in it stays one."""
+
+    def call(*batch):
+        alone = jax.tree.map(lambda leaf: leaf[0], batch)
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], function(*alone))
+
+    return call

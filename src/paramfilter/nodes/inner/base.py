@@ -63,6 +63,14 @@ class InnerFilter(ABC):
     def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Forecast:
         """Return the forecast of y at each node, before it is taken in: axes (obs, node)."""
 
+    def loosened(self, x: InnerState) -> InnerState:
+        """Turn what is known of the state into numbers that can be interpolated between nodes."""
+        return x
+
+    def tightened(self, x: InnerState) -> InnerState:
+        """Turn such numbers back."""
+        return x
+
     @abstractmethod
     def moments(self, x: InnerState) -> tuple[State, State]:
         """Return mean and variance of each component of the state, with a leading axis of nodes."""

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from paramfilter.inspect.linear_gaussian import LinearModel
 from paramfilter.nodes.inner.base import InnerFilter, InnerState, nodes_last
-from paramfilter.nodes.inner.matrices import apply, product, product_transposed
+from paramfilter.nodes.inner.matrices import apply, cholesky, product, product_transposed
 from paramfilter.types import Inputs, KeyArray, State, Theta
 
 
@@ -40,6 +40,13 @@ class LinearMoves(InnerFilter):
         """Return mean and covariance of the next state."""
         covariance = product_transposed(product(at["A"], x["covariance"]), at["A"]) + at["Q"]
         return {"mean": apply(at["A"], x["mean"]) + at["b"], "covariance": covariance}
+
+    def loosened(self, x: InnerState) -> InnerState:
+        # Of covariances, a sum with a negative factor need not be one. Of their factors, it is the factor of one.
+        return x | {"covariance": cholesky(x["covariance"])}
+
+    def tightened(self, x: InnerState) -> InnerState:
+        return x | {"covariance": product_transposed(x["covariance"], x["covariance"])}
 
     def moments(self, x: InnerState) -> tuple[State, State]:
         to_states = jax.vmap(self.linear.to_state, in_axes=-1)

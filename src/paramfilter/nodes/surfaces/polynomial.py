@@ -18,7 +18,8 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from paramfilter.nodes.proposals import Normal, normal_of
+from paramfilter.nodes.proposals import normal_of
+from paramfilter.nodes.surfaces.base import DEEPEST, REACH, Surface
 from paramfilter.polynomials.monomials import MonomialBasis
 from paramfilter.tracing import numbers
 from paramfilter.types import Numbers
@@ -29,16 +30,8 @@ USUAL_DEGREES = (2, 3, 4)
 NODES_PER_TERM = 2.5
 NEAR, FAR = 0.02, 0.05
 """Error in nats that is allowed at the top, and what is added for each nat below it."""
-DEEPEST = 40.0
-"""Nats below the top from where on nodes do not count: no polynomial reaches those that came from the prior."""
 CORE = 12.0
 """Nats below the top within which nodes say how far the surface can be trusted."""
-REACH = 3.0
-"""Posterior sds that are one unit of the polynomial's variables."""
-WIDE = 1.5
-"""Posterior sds of the Gaussian that takes the prior's place where only a surface is known."""
-HIGHEST = 1.0
-"""Nats above the best node that a surface may promise, besides three times its misfit."""
 RIDGE = 1e-9
 LARGEST_LEVERAGE = 0.97
 """Quantile of the leverage over the core's nodes, beyond which a point is outside."""
@@ -46,65 +39,42 @@ LARGEST_LEVERAGE = 0.97
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Surface:
+class Polynomial(Surface):
     """A fitted polynomial.
 
     Attributes:
-        around: The posterior's mean and scale, which standardise theta.
         coefficients: Of all monomials up to the largest degree; 0 above the chosen one.
         inverse: (F'F)^-1 of the weighted fit, for the leverage.
         edge: Leverage up to which the surface is trusted.
-        top: The log likelihood of the best node, which the polynomial is added to.
-        misfit: Leave-one-out error in nats, rms over the posterior; infinite if there are too few nodes to tell.
-        left_out: Leave-one-out error at each node.
-        best: The log posterior of the best node.
     """
 
-    around: Normal
     coefficients: Float[Numbers, " coeff"]
     inverse: Float[Numbers, "coeff coeff"]
     edge: Float[Numbers, ""]
-    top: Float[Numbers, ""]
-    misfit: Float[Numbers, ""]
-    left_out: Float[Numbers, " node"]
-    best: Float[Numbers, ""]
 
-    @property
-    def wide(self) -> Normal:
-        """A Gaussian around the posterior that new points may come from, as far as the surface reaches."""
-        return Normal(self.around.mean, WIDE * self.around.scale)
+    def at(self, z: Float[Numbers, "point param"]) -> tuple[Float[Numbers, " point"], Bool[Numbers, " point"]]:
+        terms = self._features(z)
+        leverage = numbers(self, z).sum((terms @ self.inverse) * terms, axis=1)
+        return self.top + terms @ self.coefficients, leverage <= self.edge
 
-    @property
-    def highest(self) -> Float[Numbers, ""]:
-        """The log posterior above which the surface is not believed."""
-        return self.best + HIGHEST + 3 * self.misfit
-
-    def squared_error(
-        self, z: Float[Numbers, "node param"], weights: Float[Numbers, " node"]
-    ) -> Float[Numbers, " param"]:
-        """Return by how much the posterior mean may be off, squared, in posterior variances: by left-out errors."""
+    def shares(
+        self, z: Float[Numbers, "point param"], nodes: Float[Numbers, "node param"], is_core: Bool[Numbers, " node"]
+    ) -> Float[Numbers, "point node"]:
         xp = numbers(self, z)
-        return xp.sum((weights * self.left_out)[:, None] ** 2 * self.around.standard(z) ** 2, axis=0)
+        own = self._features(nodes) * is_core[:, None]
+        ridge = RIDGE * xp.eye(own.shape[1], dtype=own.dtype)
+        return self._features(z) @ xp.linalg.pinv(own.T @ own + ridge) @ own.T
 
-    def features(self, z: Float[Numbers, "node param"]) -> Float[Numbers, "node coeff"]:
-        """Return the monomials at points of theta."""
+    def _features(self, z: Float[Numbers, "point param"]) -> Float[Numbers, "point coeff"]:
         return features(self.around.standard(z) / REACH, len(self.coefficients))
 
-    def values(self, terms: Float[Numbers, "node coeff"]) -> Float[Numbers, " node"]:
-        """Return the log likelihood."""
-        return self.top + terms @ self.coefficients
 
-    def is_inside(self, terms: Float[Numbers, "node coeff"]) -> Bool[Numbers, " node"]:
-        """Tell where the surface is trusted."""
-        return numbers(self, terms).sum((terms @ self.inverse) * terms, axis=1) <= self.edge
-
-
-def fit_surface(
+def fit_polynomial(
     z: Float[Numbers, "node param"],
     log_likelihood: Float[Numbers, " node"],
     log_prior: Float[Numbers, " node"],
     weights: Float[Numbers, " node"],
-) -> Surface:
+) -> Polynomial:
     """Fit the log likelihood over weighted nodes."""
     xp = numbers(z, log_likelihood, weights)
     log_posterior = log_prior + log_likelihood
@@ -119,7 +89,7 @@ def fit_surface(
     ]
     best = xp.argmin(xp.stack([fit["misfit"] for fit in fits]))
     chosen: dict[str, Any] = {name: xp.stack([fit[name] for fit in fits])[best] for name in fits[0]}
-    return Surface(around=around, top=top, best=xp.max(log_posterior), **chosen)
+    return Polynomial(around=around, top=top, best=xp.max(log_posterior), **chosen)
 
 
 def degrees(num_nodes: int, dimension: int) -> tuple[int, ...]:
