@@ -13,6 +13,7 @@ import numpy as np
 
 from paramfilter.extras import extra
 from paramfilter_streams import Worker
+from paramfilter_streams.snapshots.schedule import Schedule
 
 EXTRA = "serve"
 """The extra that brings prometheus_client, starlette and uvicorn."""
@@ -34,13 +35,17 @@ class Metrics:
 
     Args:
         worker: The worker; it may run in another thread.
+        snapshots: What takes snapshots of its store, or None.
     """
 
-    def __init__(self, worker: Worker):
+    def __init__(self, worker: Worker, snapshots: Schedule | None = None):
         self._client = extra("prometheus_client", EXTRA)
         self._registry = self._client.CollectorRegistry()
         self._delays = _Delays()
-        for collector in (self._delays, _WorkerCollector(worker)):
+        collectors: list[Any] = [self._delays, _WorkerCollector(worker)]
+        if snapshots is not None:
+            collectors.append(_SnapshotCollector(snapshots))
+        for collector in collectors:
             self._registry.register(collector)
 
     def add_delays(self, delays: Sequence[float]) -> None:
@@ -111,3 +116,21 @@ class _WorkerCollector:
             for name, one in partitions:
                 family.add_metric([name], value(one))
             yield family
+
+
+class _SnapshotCollector:
+    """Says when a snapshot was last taken, and what it came to."""
+
+    def __init__(self, snapshots: Schedule):
+        self._snapshots, self._core = snapshots, extra("prometheus_client.core", EXTRA)
+
+    def collect(self) -> Iterator[Any]:
+        gauge, last = self._core.GaugeMetricFamily, self._snapshots.last
+        made_at = "Time of the last snapshot since the service started, in seconds since 1970; 0 if there is none."
+        yield gauge("paramfilter_snapshot_timestamp_seconds", made_at, 0.0 if last is None else last.made_at)
+        failures = "Snapshots that could not be taken."
+        yield self._core.CounterMetricFamily("paramfilter_snapshot_failures", failures, self._snapshots.num_failures)
+        if last is not None:
+            yield gauge("paramfilter_snapshot_seconds", "How long the last snapshot took.", last.seconds)
+            yield gauge("paramfilter_snapshot_written_bytes", "Bytes that the last snapshot wrote.", last.written)
+            yield gauge("paramfilter_snapshot_size_bytes", "Bytes of the store in the last snapshot.", last.size)
