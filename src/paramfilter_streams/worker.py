@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from paramfilter.errors import DataError, StoreError
 from paramfilter_streams.commits import Committer
 from paramfilter_streams.events import LARGEST_EVENT, Event, RefusedEvent
+from paramfilter_streams.histogram import Histogram
 from paramfilter_streams.logs import Log, LogUnreachableError, Message
 from paramfilter_streams.ordering import Fate, Ledger, Rules, Step
 from paramfilter_streams.posteriors import Output, Posterior, Sink, outputs_of, packed, unpacked
@@ -176,6 +177,11 @@ class Worker[States: Residents]:
     def cannot_commit(self) -> str:
         """Why the last commit failed; empty if all is well."""
         return self._committer.has_no_room
+
+    @property
+    def commit_seconds(self) -> Histogram:
+        """How long commits took to reach the disk."""
+        return self._committer.seconds
 
     @property
     def not_ready(self) -> str:
