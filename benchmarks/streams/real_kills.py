@@ -2,8 +2,9 @@
 
 A fleet of particle filters is run by `paramfilter_streams.serving` in a process of its own, with its own log, store and
 outputs, and killed with SIGKILL some time after it is ready, while events are waiting. When all events have been
-taken in, every record of the store and every output is compared with those of a fleet that was never killed. The row
-is kept in `results/real_kills.json`.
+taken in, every record of the store and every output is compared with those of a fleet that was never killed. The fleet
+that is killed also takes a snapshot each second. Its store is then deleted, restored from the last of them, run to the
+end of the log, and compared again. The row is kept in `results/real_kills.json`.
 
 Most of a start are imports. A process that has done them, and has not touched JAX otherwise, is forked for each life
 (`service.Forked`); the filter is built, the store walked and taken up, and the step compiled in each anew, from the
@@ -28,6 +29,7 @@ from tests.support.streams.service import Forked, Process, Service, commanded, r
 from tests.support.streams.toy import messy_lines
 
 from benchmarks.tables import put_row
+from paramfilter_streams import operations
 
 CONFIG = """
 [model]
@@ -54,6 +56,12 @@ messages = {messages}
 seconds_to_wait = 0.1
 [http]
 port = {port}
+"""
+
+SNAPSHOTS = """
+[snapshots]
+target = "{folder}/kept"
+seconds = 1
 """
 
 NUM_SERIES, NUM_STEPS, LINES_A_MESSAGE = 200, 150, 64
@@ -102,6 +110,15 @@ class Trial:
             fleet.finish(self.num_events)
         return kills
 
+    def lose_disk(self) -> None:
+        """Delete the store of the fleet that was killed, restore its last snapshot, and go on to the end of the log."""
+        folder = self.folder / f"killed{self.number}"
+        shutil.rmtree(folder / "store")
+        operations.restore(folder / "kept", folder / "store")
+        with self._fleet("killed", messages=2) as fleet:
+            fleet.start()
+            fleet.finish(self.num_events)
+
     def has_same_ends(self) -> bool:
         """Tell whether all records and all outputs are the same."""
         stores = [records(self.folder / f"{name}{self.number}" / "store") for name in ("calm", "killed")]
@@ -112,6 +129,8 @@ class Trial:
         folder = self.folder / f"{name}{self.number}"
         config = CONFIG.replace("{address}", self.server.address).replace("{stream}", f"events{self.number}")
         config = config.replace("{name}", folder.name).replace("{folder}", str(folder))
+        if name == "killed":
+            config += SNAPSHOTS.replace("{folder}", str(folder))
         return Service(folder, config.replace("{messages}", str(messages)), self.launch)
 
 
@@ -119,7 +138,7 @@ def run(num_kills: int, longest: float, launch: Callable[[Path], Process]) -> di
     """Kill so many times, or for so many seconds, and keep the row after each log."""
     folder = Path(tempfile.mkdtemp(prefix="real-kills-"))
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "compiled"))
-    row = {"kills": 0, "logs": 0, "events": 0, "logs_that_differ": 0, "seconds": 0}
+    row = {"kills": 0, "logs": 0, "events": 0, "logs_that_differ": 0, "restored_that_differ": 0, "seconds": 0}
     began, draw = time.monotonic(), iter(numbers(0))
 
     def lives() -> Iterator[float]:
@@ -138,6 +157,8 @@ def run(num_kills: int, longest: float, launch: Callable[[Path], Process]) -> di
                 row["logs"] += 1
                 row["events"] += trial.num_events
                 row["logs_that_differ"] += not trial.has_same_ends()
+                trial.lose_disk()
+                row["restored_that_differ"] += not trial.has_same_ends()
                 row["seconds"] = round(time.monotonic() - began)
                 print(json.dumps(row), flush=True)
                 put_row("real_kills", {"what": "particle filters on JetStream, SIGKILL at random moments"}, row, ())

@@ -58,7 +58,8 @@ from paramfilter.model import StateSpaceModel
 from paramfilter.presets import PRESETS, auto_filter, node_filter
 from paramfilter_streams import FileLog, FleetResidents, Log, Pace, PipeLog, Rules, Sink, Store, Worker
 from paramfilter_streams.jetstream import JetStreamLog, JetStreamSink
-from paramfilter_streams.kafka import KafkaLog, KafkaSink
+from paramfilter_streams.kafka import KafkaLog
+from paramfilter_streams.kafka_sink import KafkaSink
 from paramfilter_streams.snapshots.schedule import Schedule, Snapshots
 
 GROUP = "paramfilter.models"
@@ -72,6 +73,9 @@ LOGS: dict[str, Callable[..., Log]] = {
 }
 
 SINKS: dict[str, Callable[..., Sink]] = {"jetstream": JetStreamSink, "kafka": KafkaSink}
+
+WITH_LASTING_OFFSETS = ("jetstream", "kafka")
+"""Logs whose offsets mean the same as long as the log is there; files have other offsets in each file."""
 
 SECTIONS = {"model", "filter", "log", "outputs", "store", "rules", "pace", "http", "snapshots"}
 
@@ -146,6 +150,8 @@ class Configuration:
 
     def make_worker(self) -> Worker[FleetResidents]:
         """Build the filter, open the store and the log; nothing is compiled yet."""
+        if (self.outputs or {}).get("transactional_id") and self.log.get("kind") not in WITH_LASTING_OFFSETS:
+            raise DataError(f"[outputs] transactional_id needs a log of the kind {' or '.join(WITH_LASTING_OFFSETS)}.")
         residents = _built(FleetResidents, "filter", self._filter_options())
         store = _built(Store, "store", {**self.store, "identity": residents.identity})
         try:
