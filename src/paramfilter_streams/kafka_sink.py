@@ -147,10 +147,11 @@ class KafkaSink:
         key, own = str(self.transactional_id).encode(), []
         while True:
             one = consumer.poll(PATIENCE)
-            error = self._kafka.KafkaError(self._kafka.KafkaError._TIMED_OUT) if one is None else one.error()
-            if error is None:
+            if one is None:
+                raise self._kafka.KafkaException(self._kafka.KafkaError(self._kafka.KafkaError._TIMED_OUT))
+            if one.error() is None:
                 own += [one.value()] if one.key() == key else []
-            elif error.code() == self._kafka.KafkaError._PARTITION_EOF:
+            elif one.error().code() == self._kafka.KafkaError._PARTITION_EOF:
                 return own
             else:
-                raise self._kafka.KafkaException(error)
+                raise self._kafka.KafkaException(one.error())
