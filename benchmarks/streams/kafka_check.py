@@ -25,7 +25,8 @@ from tests.support.streams.toy import HashResidents, messy_lines
 
 from benchmarks.tables import put_row
 from paramfilter_streams import Pace, Rules, Store, Worker
-from paramfilter_streams.kafka import KafkaLog, KafkaSink
+from paramfilter_streams.kafka import KafkaLog
+from paramfilter_streams.kafka_sink import KafkaSink
 
 OLD = {"api.version.request": False, "broker.version.fallback": "0.9.0.1"}
 """How librdkafka is told that a broker is this old."""

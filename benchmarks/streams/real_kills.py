@@ -5,6 +5,9 @@ outputs, and killed with SIGKILL some time after it is ready, while events are w
 taken in, every record of the store and every output is compared with those of a fleet that was never killed. The row
 is kept in `results/real_kills.json`.
 
+With `--snapshots`, the fleet that is killed also takes a snapshot each second. Its store is then deleted, restored from
+the last of them, run to the end of the log, and compared again; this row is kept in `results/snapshot_kills.json`.
+
 Most of a start are imports. A process that has done them, and has not touched JAX otherwise, is forked for each life
 (`service.Forked`); the filter is built, the store walked and taken up, and the step compiled in each anew, from the
 compilation cache. `--commanded` starts the command that a user gives instead.
@@ -28,6 +31,7 @@ from tests.support.streams.service import Forked, Process, Service, commanded, r
 from tests.support.streams.toy import messy_lines
 
 from benchmarks.tables import put_row
+from paramfilter_streams import operations
 
 CONFIG = """
 [model]
@@ -56,6 +60,12 @@ seconds_to_wait = 0.1
 port = {port}
 """
 
+SNAPSHOTS = """
+[snapshots]
+target = "{folder}/kept"
+seconds = 1
+"""
+
 NUM_SERIES, NUM_STEPS, LINES_A_MESSAGE = 200, 150, 64
 
 LONGEST_LIFE = 1.5
@@ -70,10 +80,14 @@ class Trial:
         server: Where the log is put.
         number: Of this trial, from which its events come.
         launch: Starts a fleet.
+        snapshots: Whether the fleet that is killed takes snapshots.
     """
 
-    def __init__(self, folder: Path, server: NatsServer, number: int, launch: Callable[[Path], Process]):
+    def __init__(
+        self, folder: Path, server: NatsServer, number: int, launch: Callable[[Path], Process], snapshots: bool
+    ):
         self.folder, self.server, self.number, self.launch = folder, server, number, launch
+        self.snapshots = snapshots
         # An empty line at the end of a message would be the message's end, and no event.
         lines = [one for one in messy_lines(number, NUM_SERIES, NUM_STEPS) if one]
         self.num_events = len(lines)
@@ -102,6 +116,15 @@ class Trial:
             fleet.finish(self.num_events)
         return kills
 
+    def lose_disk(self) -> None:
+        """Delete the store of the fleet that was killed, restore its last snapshot, and go on to the end of the log."""
+        folder = self.folder / f"killed{self.number}"
+        shutil.rmtree(folder / "store")
+        operations.restore(folder / "kept", folder / "store")
+        with self._fleet("killed", messages=2) as fleet:
+            fleet.start()
+            fleet.finish(self.num_events)
+
     def has_same_ends(self) -> bool:
         """Tell whether all records and all outputs are the same."""
         stores = [records(self.folder / f"{name}{self.number}" / "store") for name in ("calm", "killed")]
@@ -112,14 +135,18 @@ class Trial:
         folder = self.folder / f"{name}{self.number}"
         config = CONFIG.replace("{address}", self.server.address).replace("{stream}", f"events{self.number}")
         config = config.replace("{name}", folder.name).replace("{folder}", str(folder))
+        if name == "killed" and self.snapshots:
+            config += SNAPSHOTS.replace("{folder}", str(folder))
         return Service(folder, config.replace("{messages}", str(messages)), self.launch)
 
 
-def run(num_kills: int, longest: float, launch: Callable[[Path], Process]) -> dict:
+def run(num_kills: int, longest: float, launch: Callable[[Path], Process], snapshots: bool = False) -> dict:
     """Kill so many times, or for so many seconds, and keep the row after each log."""
     folder = Path(tempfile.mkdtemp(prefix="real-kills-"))
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "compiled"))
     row = {"kills": 0, "logs": 0, "events": 0, "logs_that_differ": 0, "seconds": 0}
+    name = "snapshot_kills" if snapshots else "real_kills"
+    row |= {"restored_that_differ": 0} if snapshots else {}
     began, draw = time.monotonic(), iter(numbers(0))
 
     def lives() -> Iterator[float]:
@@ -132,15 +159,18 @@ def run(num_kills: int, longest: float, launch: Callable[[Path], Process]) -> di
         with NatsServer(folder / "nats") as server:
             server.make_streams({"posteriors": ["posteriors.>"]})
             while row["kills"] < num_kills and time.monotonic() - began < longest:
-                trial = Trial(folder, server, row["logs"], launch)
+                trial = Trial(folder, server, row["logs"], launch, snapshots)
                 trial.calm()
                 row["kills"] += trial.killed(lives())
                 row["logs"] += 1
                 row["events"] += trial.num_events
                 row["logs_that_differ"] += not trial.has_same_ends()
+                if snapshots:
+                    trial.lose_disk()
+                    row["restored_that_differ"] += not trial.has_same_ends()
                 row["seconds"] = round(time.monotonic() - began)
                 print(json.dumps(row), flush=True)
-                put_row("real_kills", {"what": "particle filters on JetStream, SIGKILL at random moments"}, row, ())
+                put_row(name, {"what": "particle filters on JetStream, SIGKILL at random moments"}, row, ())
     finally:
         shutil.rmtree(folder)
     return row
@@ -152,8 +182,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop earlier, after so long")
     parser.add_argument("--commanded", action="store_true", help="import everything anew in each life")
+    parser.add_argument("--snapshots", action="store_true", help="take snapshots, and restore the last one")
     options = parser.parse_args()
-    run(options.kills, options.seconds, commanded if options.commanded else Forked)
+    run(options.kills, options.seconds, commanded if options.commanded else Forked, options.snapshots)
 
 
 if __name__ == "__main__":

@@ -1,35 +1,7 @@
 """From a log of events to posteriors, exactly once."""
 
-from paramfilter_streams.events import Event, EventParser, RefusedEvent
-from paramfilter_streams.file_log import FileLog
-from paramfilter_streams.logs import Log, LogUnreachableError, Message, PipeLog, Position
-from paramfilter_streams.ordering import Fate, Rules
-from paramfilter_streams.posteriors import Output, Posterior, Sink
-from paramfilter_streams.records import Partition, Quarantined
-from paramfilter_streams.residents import FleetResidents, Residents
-from paramfilter_streams.store import Store
-from paramfilter_streams.worker import Pace, Worker
+import lazy_loader
 
-__all__ = [
-    "Event",
-    "EventParser",
-    "Fate",
-    "FileLog",
-    "FleetResidents",
-    "Log",
-    "LogUnreachableError",
-    "Message",
-    "Output",
-    "Pace",
-    "Partition",
-    "PipeLog",
-    "Position",
-    "Posterior",
-    "Quarantined",
-    "RefusedEvent",
-    "Residents",
-    "Rules",
-    "Sink",
-    "Store",
-    "Worker",
-]
+# `__init__.pyi` lists the public names. Each is imported when it is first used, so that a process that only copies a
+# store (`snapshots`) does not wait for JAX.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from paramfilter_streams import operations
+from paramfilter_streams import operations, snapshots
 
 app = typer.Typer(
     name="paramfilter streams",
@@ -19,6 +20,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+SnapshotsPath = Annotated[
+    str, typer.Argument(metavar="SNAPSHOTS", help="A directory, or an address such as s3://bucket/fleet.")
+]
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="Directory of the store.")]
 
 
@@ -66,6 +70,26 @@ def backup(store: StorePath, target: Annotated[Path, typer.Argument(help="A new 
 
 
 @app.command()
-def restore(source: Annotated[Path, typer.Argument(help="Directory of a backup.")], store: StorePath) -> None:
-    """Put a backup in place of a lost store, and check it."""
-    operations.restore(source, store)
+def snapshot(
+    store: StorePath, target: SnapshotsPath, keep: Annotated[int, typer.Option(min=1, help="Snapshots to keep.")] = 3
+) -> None:
+    """Write what has changed since the last snapshot, and print what it came to. The service may be running."""
+    typer.echo(json.dumps(snapshots.take(store, target, keep)._asdict()))
+
+
+@app.command("snapshots")
+def list_snapshots(target: SnapshotsPath) -> None:
+    """Print the snapshots in a directory or object store with their offsets, one JSON object a line."""
+    for one in snapshots.listed(target):
+        made_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(one.made_at))
+        typer.echo(json.dumps({**vars(one), "made_at": made_at}))
+
+
+@app.command()
+def restore(
+    source: Annotated[str, typer.Argument(help="Directory of a backup, or where snapshots are.")],
+    store: StorePath,
+    number: Annotated[int | None, typer.Option(help="Number of a snapshot; the newest if not given.")] = None,
+) -> None:
+    """Put a backup or a snapshot in place of a lost store, and check it."""
+    operations.restore(source, store, number)

@@ -10,6 +10,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
+from paramfilter_streams.histogram import Histogram
 from paramfilter_streams.records import Commit
 from paramfilter_streams.store import DiskFullError, Store
 
@@ -32,6 +33,8 @@ class Committer:
         self.store = store
         self.has_no_room = ""
         """Why the last attempt failed; empty if all is well."""
+        self.seconds = Histogram()
+        """How long commits took."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commits")
         self._commit: Commit | None = None
         self._writing: Future[float] | None = None
@@ -72,5 +75,7 @@ class Committer:
         self._thread.shutdown()
 
     def _write(self, commit: Commit) -> float:
+        began = time.perf_counter()
         self.store.commit(commit)
+        self.seconds.add([time.perf_counter() - began])
         return time.time()

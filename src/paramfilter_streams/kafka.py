@@ -1,4 +1,4 @@
-"""Kafka, or what speaks its protocol, as the log that events come from and outputs go to.
+"""Kafka, or what speaks its protocol, as the log that events come from.
 
 A topic is one log with the partitions it has; offsets are Kafka's. A worker is given its partitions and reads them from
 the offsets in our store. The group's own offsets are moved along after each commit, for those who watch how far a group
@@ -14,7 +14,6 @@ from typing import Any
 from paramfilter.errors import DataError
 from paramfilter.extras import extra
 from paramfilter_streams.logs import FIRST, WAY_OUT, LogUnreachableError, Message, Position
-from paramfilter_streams.posteriors import Output
 
 EXTRA = "kafka"
 """The extra that brings confluent-kafka."""
@@ -28,9 +27,6 @@ AWAY = {
 
 SHORT_WAIT = 5.0
 """Seconds for which a broker is asked for its partitions."""
-
-PATIENCE = 60.0
-"""Seconds for which a broker may be away before an output counts as failed."""
 
 
 class KafkaLog:
@@ -131,43 +127,3 @@ class KafkaLog:
             )
         if error.name() not in AWAY:
             raise DataError(f"the topic {self.topic!r} cannot be read: {error}.")
-
-
-SAFE = {"acks": "all", "enable.idempotence": True}
-"""All replicas have an output before it counts, and one that the client sends again is kept once and in order."""
-
-
-class KafkaSink:
-    """Outputs, one message each with the series as its key, so that a compacted topic keeps the last of each series.
-
-    Args:
-        servers: Where the brokers are.
-        topic: Where outputs go.
-        settings: Any setting of librdkafka.
-    """
-
-    def __init__(self, servers: str, topic: str, settings: Mapping[str, Any] | None = None):
-        kafka = extra("confluent_kafka", EXTRA)
-        self._producer = kafka.Producer({"bootstrap.servers": servers, **SAFE, **(settings or {})})
-        self._refused: list[Any] = []
-        self.topic = topic
-
-    def write(self, outputs: Sequence[Output]) -> None:
-        """Return when the brokers have all of them."""
-        for one in outputs:
-            while True:
-                try:
-                    self._producer.produce(self.topic, one.line, one.series, on_delivery=self._heard)
-                    break
-                except BufferError:
-                    self._producer.poll(1.0)
-        if self._producer.flush(PATIENCE) or self._refused:
-            raise DataError(f"the topic {self.topic!r} did not take all outputs: {self._refused[:1]}.")
-
-    def close(self) -> None:
-        """Send what is left."""
-        self._producer.flush(PATIENCE)
-
-    def _heard(self, error: Any, message: Any) -> None:
-        if error is not None:
-            self._refused.append(error)

@@ -67,6 +67,10 @@ class Message(NamedTuple):
         """The position after it."""
         return Position(self.next_offset, self.source)
 
+    def is_before(self, position: Position | None) -> bool:
+        """Tell whether it ends at or before a position of the same source."""
+        return position is not None and self.source == position.source and self.next_offset <= position.offset
+
 
 class Log(Protocol):
     """A source of messages that can be read again."""

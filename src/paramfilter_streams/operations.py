@@ -16,6 +16,7 @@ from typing import Any
 
 from paramfilter.errors import StoreError
 from paramfilter.extras import extra
+from paramfilter_streams import snapshots
 from paramfilter_streams.ordering import WINDOW, Fate, Ledger
 from paramfilter_streams.records import Commit, Partition, Quarantined, ledger_of
 from paramfilter_streams.store import COMMITS, EXTRA, TABLES, Store
@@ -153,15 +154,31 @@ def backup(path: str | os.PathLike, target: str | os.PathLike) -> None:
     (target / FILE).chmod(0o600)
 
 
-def restore(source: str | os.PathLike, path: str | os.PathLike) -> None:
-    """Put a backup in place of a store that is lost, and check it; the worker then reads the log from its offsets."""
+def restore(source: str | os.PathLike, path: str | os.PathLike, number: int | None = None) -> None:
+    """Put a backup or a snapshot in place of a store that is lost, and check it.
+
+    The worker then reads the log from its offsets.
+
+    Args:
+        source: Directory of a backup, or the directory or address of snapshots.
+        path: Directory of the store; there must be nothing yet.
+        number: Of a snapshot; None takes the newest.
+    """
     path = Path(path)
-    path.mkdir(parents=True, mode=0o700)
+    if path.exists():
+        raise StoreError(f"there is something at {path} already; move it away, or restore to another path.")
+    is_backup = (Path(source) / FILE).exists()
+    if is_backup and number is not None:
+        raise StoreError(f"{source} is a backup and holds no snapshots with numbers.")
     try:
-        shutil.copy(Path(source) / FILE, path / FILE)
+        if is_backup:
+            path.mkdir(parents=True, mode=0o700)
+            shutil.copy(Path(source) / FILE, path / FILE)
+        else:
+            snapshots.restore(os.fspath(source), path, number)
         with closing(Store(path, None)) as store:
             for _ in store.rows():
                 pass
     except BaseException:
-        shutil.rmtree(path)
+        shutil.rmtree(path, ignore_errors=True)
         raise

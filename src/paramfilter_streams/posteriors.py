@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from paramfilter_streams.logs import Position
 from paramfilter_streams.ordering import Fate, Step
 
 FATES = (*(fate.value for fate in Fate), "filled")
@@ -35,6 +36,19 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Let go of what is open."""
+        ...
+
+
+@runtime_checkable
+class WritesOnce(Protocol):
+    """A sink that can remember up to where the log has been read, together with the outputs up to there."""
+
+    def written(self) -> Mapping[str, Position]:
+        """Return up to where outputs are there already, by partition of the log."""
+        ...
+
+    def write_once(self, outputs: Sequence[Output], positions: Mapping[str, Position]) -> None:
+        """Write outputs, and up to where the log has been read with them; return when both are safe."""
         ...
 
 

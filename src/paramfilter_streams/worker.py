@@ -21,15 +21,16 @@ import contextlib
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from paramfilter.errors import DataError, StoreError
 from paramfilter_streams.commits import Committer
 from paramfilter_streams.events import LARGEST_EVENT, Event, RefusedEvent
-from paramfilter_streams.logs import Log, LogUnreachableError, Message
+from paramfilter_streams.histogram import Histogram
+from paramfilter_streams.logs import Log, LogUnreachableError, Message, Position
 from paramfilter_streams.ordering import Fate, Ledger, Rules, Step
-from paramfilter_streams.posteriors import Output, Posterior, Sink, outputs_of, packed, unpacked
+from paramfilter_streams.posteriors import Output, Posterior, Sink, WritesOnce, outputs_of, packed, unpacked
 from paramfilter_streams.records import Commit, Partition, Quarantined
 from paramfilter_streams.residents import Residents
 from paramfilter_streams.store import DiskFullError, Store
@@ -103,6 +104,7 @@ class Worker[States: Residents]:
         self._last_commit = -math.inf
         self.last_read: float | None = None
         """When the log last answered, in seconds of the wall clock; None if it has not yet."""
+        self._written: Mapping[str, Position] = {}
         self._failure: BaseException | None = None
 
     def recover(self) -> None:
@@ -110,6 +112,8 @@ class Worker[States: Residents]:
         with self._failing_for_good():
             self._partitions = self.store.partitions()
             self._committed = self.partitions
+            if isinstance(self.sink, WritesOnce):
+                self._written = self.sink.written()
             for some in itertools.batched(self.store.rows(), ROWS_AT_A_TIME):
                 self._ledgers |= {name: ledger for name, ledger, _ in some}
                 stored = [(name, row) for name, _, row in some if row]
@@ -176,6 +180,11 @@ class Worker[States: Residents]:
     def cannot_commit(self) -> str:
         """Why the last commit failed; empty if all is well."""
         return self._committer.has_no_room
+
+    @property
+    def commit_seconds(self) -> Histogram:
+        """How long commits took to reach the disk."""
+        return self._committer.seconds
 
     @property
     def not_ready(self) -> str:
@@ -272,18 +281,22 @@ class Worker[States: Residents]:
         rounds: list[list[tuple[str, Step]]] = []
         next_round: dict[str, int] = {}
         new: list[str] = []
+        repeated: set[tuple[str, int]] = set()
         num_taken = num_filled = 0
         for message in messages:
             if num_filled > self.pace.filled_steps:
                 break
             num_taken += 1
             partition = self._partitions[message.partition]
+            is_written = message.is_before(self._written.get(message.partition))
             for line in () if message.raw is None else message.raw.removesuffix(b"\n").split(b"\n"):
                 partition.received += 1
                 for name, step in self._steps_of(partition, message.partition, line, new):
                     number = next_round.get(name, 0)
                     next_round[name] = number + 1
                     num_filled += step.event is None
+                    if is_written:
+                        repeated.add((name, step.sequence))
                     if number == len(rounds):
                         rounds.append([])
                     rounds[number].append((name, step))
@@ -292,10 +305,16 @@ class Worker[States: Residents]:
         if new:
             self.residents.start(new)
         outputs = [output for one in rounds for output in self._take_steps(one)]
-        if self.sink is not None and outputs:
-            self.sink.write(outputs)
+        if outputs := [one for one in outputs if (one.series, one.sequence) not in repeated]:
+            self._write(outputs, {one.partition: one.next for one in messages[:num_taken]})
         self._stop_if_poisoned()
         return num_taken
+
+    def _write(self, outputs: Sequence[Output], positions: Mapping[str, Position]) -> None:
+        if isinstance(self.sink, WritesOnce):
+            self.sink.write_once(outputs, positions)
+        elif self.sink is not None:
+            self.sink.write(outputs)
 
     def _steps_of(self, partition: Partition, where: str, line: bytes, new: list[str]) -> Iterable[tuple[str, Step]]:
         """Enter a line into the books, and return the steps that it allows."""

@@ -1,6 +1,8 @@
 """Connections that ask for nothing keep nobody out, and requests for data do not keep out those for health."""
 
 import asyncio
+import contextlib
+import signal
 import socket
 import threading
 import time
@@ -8,12 +10,30 @@ import time
 import pytest
 import uvicorn
 from tests.support.processes import free_port
+from tests.support.streams.service import Service
+from tests.support.streams.toy import line
 
 import paramfilter as pf
 from paramfilter_streams.serving import Http, front
 from paramfilter_streams.serving.connections import patient_protocol
 from paramfilter_streams.serving.front import _Guard
 from paramfilter_streams.serving.service import _listening
+
+CONFIG = """
+[model]
+name = "linear_gaussian"
+[filter]
+algorithm = "storvik_filter"
+particles = 4
+room = 10
+[log]
+kind = "files"
+path = "{folder}/log"
+[store]
+path = "{folder}/store"
+[http]
+port = {port}
+"""
 
 REQUEST = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -75,6 +95,33 @@ def test_half_a_request_is_not_waited_for(port):
     began = time.monotonic()
     assert all(map(is_closed, held)) and time.monotonic() - began < 5
     assert is_answered(port)
+
+
+@pytest.mark.slow
+def test_seventy_half_open_connections_for_a_minute_leave_a_service_healthy(tmp_path):
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "1.jsonl").write_bytes(line("a", 1, 0.5) + b"\n")
+    config = CONFIG.replace("{folder}", str(tmp_path))
+    with Service(tmp_path, config) as service:
+        service.start()
+        ended, slowest = time.monotonic() + 60, 0.0
+        held = [connected(service.port, b"GET /health HT") for _ in range(70)]
+        while time.monotonic() < ended:
+            for number, one in enumerate(held):  # the service closes them; each is opened again at once
+                one.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    if is_closed(one):
+                        one.close()
+                        held[number] = connected(service.port, b"GET /health HT")
+            for path in ("/health", "/ready", "/metrics", "/posterior/a"):
+                began = time.monotonic()
+                assert service.ask(path) is not None, path
+                slowest = max(slowest, time.monotonic() - began)
+            time.sleep(0.2)
+        assert slowest < 5
+        for one in held:
+            one.close()
+        assert service.end(signal.SIGTERM) == 0
 
 
 def test_a_second_request_on_a_connection_has_as_much_time(port):

@@ -8,8 +8,9 @@ from tests.support.processes import free_port
 from tests.support.streams.toy import HashResidents, line
 
 import paramfilter as pf
-from paramfilter_streams import LogUnreachableError, Output, Pace, Position, Store, Worker
-from paramfilter_streams.kafka import KafkaLog, KafkaSink
+from paramfilter_streams import LogUnreachableError, Message, Output, Pace, Position, Store, Worker
+from paramfilter_streams.kafka import KafkaLog
+from paramfilter_streams.kafka_sink import KafkaSink
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +113,85 @@ def test_outputs_are_written_once_and_in_order(broker, monkeypatch):
             break
     assert [int(one.raw) for one in found] == list(range(50)), "one series, so one partition"
     log.close()
+
+
+def writing_once(broker, folder, messages):
+    residents = HashResidents()
+    sink = KafkaSink(broker, "once", transactional_id="worker-1")
+    log, store = KafkaLog(broker, "to-once", [0]), Store(folder, residents.identity)
+    worker = Worker(residents, log, store, sink, pace=Pace(messages, seconds_to_wait=0.2))
+    worker.recover()
+    return worker
+
+
+def read_until(worker, num_events):
+    while worker.partitions.get("0") is None or worker.partitions["0"].received < num_events:
+        worker.work_once()
+
+
+def values(broker, topic):
+    """Return all messages of a topic."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": broker,
+            "group.id": "test",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    numbers = sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+    consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in numbers])
+    found, num_ends = [], 0
+    while num_ends < len(numbers):
+        for one in consumer.consume(100, 0.5):
+            num_ends += one.error() is not None
+            found += [] if one.error() else [one.value()]
+    consumer.close()
+    return found
+
+
+def test_with_transactions_outputs_are_there_once_after_a_crash(broker, tmp_path):
+    send(broker, "to-once", 1, 30)
+    worker = writing_once(broker, tmp_path, messages=3)
+    worker._begin_commit = lambda: None
+    read_until(worker, 10)
+    worker.close()  # as if it had died: nothing was committed, and outputs and markers are there
+    first = len(values(broker, "once"))
+    assert 10 <= first < 30
+    worker = writing_once(broker, tmp_path, messages=7)
+    assert not worker.partitions and worker._written["0"].offset == first
+    read_until(worker, 30)
+    worker.commit()
+    steps = sorted(json.loads(one)["seq"] for one in values(broker, "once"))
+    assert steps == list(range(1, 31)), "each output once, though the batches were others"
+    assert worker.committed["0"].counts["applied"] == 30
+    worker.close()
+
+
+def test_the_last_marker_of_this_worker_is_found_among_those_of_others(broker, monkeypatch):
+    monkeypatch.setattr("paramfilter_streams.kafka_sink.MESSAGES_TO_LOOK_AT", 3)
+    for name, offset in (("worker-1", 5), ("worker-1", 8), ("worker-2", 40)):
+        sink = KafkaSink(broker, "shared-once", transactional_id=name)
+        sink.written()
+        sink.write_once([Output("a", 1, b"1")], {"0": Position(offset, "made")})
+        sink.close()
+    other = KafkaSink(broker, "shared-once", transactional_id="worker-2")
+    other.written()
+    for number in range(20):
+        other.write_once([], {"0": Position(41 + number, "made")})
+    other.close()
+    assert KafkaSink(broker, "shared-once", transactional_id="worker-1").written() == {"0": Position(8, "made")}
+    assert KafkaSink(broker, "shared-once", transactional_id="worker-3").written() == {}
+    assert KafkaSink(broker, "shared-once").written() == {}
+
+
+def test_a_marker_of_a_topic_that_was_made_again_hides_nothing():
+    message = Message("0", 5, b"", "made on Monday")
+    assert message.is_before(Position(5, "made on Monday")) and not message.is_before(Position(4, "made on Monday"))
+    assert not message.is_before(Position(99, "made on Tuesday")) and not message.is_before(None)
+
+
+def test_a_transaction_that_fails_ends_the_worker(broker):
+    sink = KafkaSink(broker, "failing", transactional_id="worker-1")
+    with pytest.raises(pf.errors.DataError, match="a transaction of 'worker-1' failed"):
+        sink.write_once([Output("a", 1, b"1")], {})  # never initialized

@@ -29,6 +29,10 @@ addresses. No code, path to code or expression can be given, so whoever may writ
     [store]
     path = "store"
 
+    [snapshots]                     # may be left out: then nothing of the store leaves its disk
+    target = "/mnt/backup/fleet"    # or "s3://bucket/fleet"
+    seconds = 300
+
     [http]
     port = 8080
 
@@ -54,7 +58,9 @@ from paramfilter.model import StateSpaceModel
 from paramfilter.presets import PRESETS, auto_filter, node_filter
 from paramfilter_streams import FileLog, FleetResidents, Log, Pace, PipeLog, Rules, Sink, Store, Worker
 from paramfilter_streams.jetstream import JetStreamLog, JetStreamSink
-from paramfilter_streams.kafka import KafkaLog, KafkaSink
+from paramfilter_streams.kafka import KafkaLog
+from paramfilter_streams.kafka_sink import KafkaSink
+from paramfilter_streams.snapshots.schedule import Schedule, Snapshots
 
 GROUP = "paramfilter.models"
 """The group of entry points under which other packages install models."""
@@ -68,7 +74,10 @@ LOGS: dict[str, Callable[..., Log]] = {
 
 SINKS: dict[str, Callable[..., Sink]] = {"jetstream": JetStreamSink, "kafka": KafkaSink}
 
-SECTIONS = {"model", "filter", "log", "outputs", "store", "rules", "pace", "http"}
+WITH_LASTING_OFFSETS = ("jetstream", "kafka")
+"""Logs whose offsets mean the same as long as the log is there; files have other offsets in each file."""
+
+SECTIONS = {"model", "filter", "log", "outputs", "store", "rules", "pace", "http", "snapshots"}
 
 
 @dataclass(frozen=True)
@@ -119,6 +128,7 @@ class Configuration:
     rules: Rules = Rules()
     pace: Pace = Pace()
     http: Http = field(default_factory=Http)
+    snapshots: Snapshots | None = None
 
     @property
     def algorithm(self) -> str:
@@ -140,6 +150,8 @@ class Configuration:
 
     def make_worker(self) -> Worker[FleetResidents]:
         """Build the filter, open the store and the log; nothing is compiled yet."""
+        if (self.outputs or {}).get("transactional_id") and self.log.get("kind") not in WITH_LASTING_OFFSETS:
+            raise DataError(f"[outputs] transactional_id needs a log of the kind {' or '.join(WITH_LASTING_OFFSETS)}.")
         residents = _built(FleetResidents, "filter", self._filter_options())
         store = _built(Store, "store", {**self.store, "identity": residents.identity})
         try:
@@ -149,6 +161,10 @@ class Configuration:
             store.close()
             raise
         return Worker(residents, log, store, sink, self.rules, self.pace)
+
+    def make_schedule(self) -> Schedule | None:
+        """Return what takes snapshots of the store; None if the file asks for none."""
+        return None if self.snapshots is None else Schedule(self.store["path"], self.snapshots)
 
     def _filter_options(self) -> dict[str, Any]:
         options = {"forecasts": True, **self.filter}
@@ -173,7 +189,7 @@ def read_configuration(path: str | os.PathLike) -> Configuration:
     unknown = content.keys() - SECTIONS
     if unknown:
         raise DataError(f"{path} has the sections {sorted(unknown)}; known are {sorted(SECTIONS)}.")
-    parts = {"rules": Rules, "pace": Pace, "http": Http}
+    parts = {"rules": Rules, "pace": Pace, "http": Http, "snapshots": Snapshots}
     given = {name: _built(parts[name], name, part) if name in parts else part for name, part in content.items()}
     return _built(Configuration, "file", given)
 

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from paramfilter_streams import Fate, Worker
+from paramfilter_streams.histogram import BUCKETS
 from paramfilter_streams.serving.about import About
 from paramfilter_streams.serving.listing import LONGEST_SEARCH, ORDERS, REFRESHES, Lister, Listing, Query
 from paramfilter_streams.serving.markup import frame, glossary, heading, parameters_of, standing_badge, table
-from paramfilter_streams.serving.metrics import BUCKETS, Metrics
+from paramfilter_streams.serving.metrics import Metrics
 from paramfilter_streams.serving.standing import FEWEST_EFFECTIVE, LEAST_ESS, ess_words, standing_of
 
 PARAMETERS_SHOWN = 3

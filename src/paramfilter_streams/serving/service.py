@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
@@ -35,7 +36,8 @@ def serve(config_path: str | os.PathLike) -> None:
     configuration = read_configuration(config_path)
     token = configuration.http.token()
     worker = configuration.make_worker()
-    metrics, stop = Metrics(worker), threading.Event()
+    snapshots = configuration.make_schedule()
+    metrics, stop = Metrics(worker, snapshots), threading.Event()
     try:
         about = about_filter(worker.residents.filter, configuration.algorithm)
         front = make_front(worker, metrics, token, about)
@@ -44,13 +46,14 @@ def serve(config_path: str | os.PathLike) -> None:
             *(about.model, about.algorithm, about.size, configuration.http.host, configuration.http.port),
         )
         with _signals(stop), _listening(front, configuration.http):
-            _work(worker, metrics, stop, configuration)
+            worker.recover()
+            with contextlib.nullcontext() if snapshots is None else snapshots.running():
+                _work(worker, metrics, stop, configuration)
     finally:
         worker.close()
 
 
 def _work(worker: Worker, metrics: Metrics, stop: threading.Event, configuration: Configuration) -> None:
-    worker.recover()
     # All objects so far live as long as the process. Without the freeze each collection scans them for 0.1 s.
     gc.collect()
     gc.freeze()
