@@ -46,12 +46,15 @@ def test_the_output_of_a_surprising_observation_says_so():
     filter = pf.sir_filter(MODEL, 64)
     columns = columns_of(filter)
     step = Step(1, Event("a", 1, [52.0], None, None), Fate.APPLIED)
-    expected, surprising = one_step(filter, 45.0), one_step(filter, 52.0)  # 7 above a forecast with an sd near 1
-    assert expected["tail_probability:y"] > 0.3 and surprising["tail_probability:y"] < 1e-3
+    expected, surprising = (
+        one_step(filter, 45.0),
+        one_step(filter, 52.0),
+    )  # 7 above a forecast with an sd near 1; 64 particles resolve 1 / 64
+    assert expected["tail_probability:y"] > 0.3 and surprising["tail_probability:y"] < 0.05
     (output,) = outputs_of([("a", step)], np.array([[surprising[name] for name in columns]]), columns)
     said = json.loads(output.line)
     assert {"series", "seq", "forecast_mean:y", "forecast_sd:y", "pit:y", "tail_probability:y"} <= said.keys()
-    assert said["tail_probability:y"] == surprising["tail_probability:y"] and said["pit:y"] > 0.999
+    assert said["tail_probability:y"] == surprising["tail_probability:y"] and said["pit:y"] > 0.95
 
 
 def test_a_missing_observation_still_has_a_forecast():
