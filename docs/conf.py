@@ -67,6 +67,7 @@ autosummary_context = {
         "paramfilter_streams.backfilling",
         "paramfilter_streams.operations",
         "paramfilter_streams.serving",
+        "paramfilter_streams.snapshots",
         "paramfilter.errors",
         "paramfilter.inspect",
         "paramfilter.nodes",

@@ -83,6 +83,51 @@ def test_promtool_accepts_the_alerts():
     assert f"{len(ALERTS)} rules found" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+def alert_test(name: str, minutes: int, series: dict[str, str], labels: dict[str, str] | None = None) -> dict:
+    """Return a test for promtool: with these series, this alert fires at the end, and not before its time."""
+    fires = {"exp_labels": labels or {}}
+    return {
+        "interval": "1m",
+        "input_series": [{"series": one, "values": values} for one, values in series.items()],
+        "alert_rule_test": [
+            {"eval_time": "1m", "alertname": name, "exp_alerts": []},
+            {"eval_time": f"{minutes}m", "alertname": name, "exp_alerts": [fires]},
+        ],
+    }
+
+
+QUARANTINED = 'paramfilter_events_total{partition="0",fate="quarantined"}'
+RECEIVED = 'paramfilter_events_received_total{partition="0"}'
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+@pytest.mark.parametrize(
+    "case",
+    [
+        alert_test("ParamfilterNotReady", 12, {"paramfilter_ready": "0x20"}),
+        alert_test("ParamfilterLogUnreachable", 10, {"paramfilter_log_last_read_timestamp_seconds": "0x20"}),
+        alert_test("ParamfilterFallsBehind", 40, {"paramfilter_log_lag": "9000+500x60"}),
+        alert_test("ParamfilterQuarantine", 20, {QUARANTINED: "0+2x30", RECEIVED: "0+100x30"}, {"partition": "0"}),
+        alert_test("ParamfilterOldSnapshot", 80, {"paramfilter_snapshot_timestamp_seconds": "0x90"}),
+        alert_test("ParamfilterSnapshotsFail", 3, {"paramfilter_snapshot_failures_total": "0 0 1 1 1"}),
+        alert_test("ParamfilterDown", 6, {'up{job="paramfilter"}': "0x10"}, {"job": "paramfilter"}),
+    ],
+    ids=lambda one: one["alert_rule_test"][0]["alertname"],
+)
+def test_alerts_fire_when_they_should(case, tmp_path):
+    rules = {rule["alert"]: rule for rule in ALERTS}
+    for one in case["alert_rule_test"]:
+        for fires in one["exp_alerts"]:
+            text = rules[one["alertname"]]["annotations"]["summary"]
+            labels = fires["exp_labels"]
+            summary = re.sub(r"{{ \$labels\.(\w+) }}", lambda found, labels=labels: labels[found[1]], text)
+            fires["exp_annotations"] = {"summary": summary}
+    file = tmp_path / "test.yml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(DEPLOY / "paramfilter-alerts.yml")], "tests": [case]}))
+    done = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_hadolint_accepts_the_containerfile():
     hadolint = Path(sys.executable).with_name("hadolint")
     done = subprocess.run([hadolint, DEPLOY / "Containerfile"], capture_output=True, text=True, check=False)

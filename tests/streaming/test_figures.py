@@ -1,12 +1,17 @@
 """The figures of a step stand under their names, and forecasts are those that the step itself made."""
 
+import json
+
 import jax
 import numpy as np
 import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
+from paramfilter_streams import Event, Fate
 from paramfilter_streams.figures import columns_of, figures_of
+from paramfilter_streams.ordering import Step
+from paramfilter_streams.posteriors import outputs_of
 
 MODEL = pf.StateSpaceModel(
     prior={"level": dist.Normal(50.0, 1.0), "drift": dist.Normal(-5.0, 0.1)},
@@ -35,6 +40,21 @@ def test_each_figure_stands_under_its_name(make):
     assert figures["forecast_mean:y"] == pytest.approx(45.0, abs=0.6), "four standard errors of 64 particles"
     assert 0.6 < figures["forecast_sd:y"] < 1.8, "1.13 in truth"
     assert 1 < figures["ess"] <= 64
+
+
+def test_the_output_of_a_surprising_observation_says_so():
+    filter = pf.sir_filter(MODEL, 64)
+    columns = columns_of(filter)
+    step = Step(1, Event("a", 1, [52.0], None, None), Fate.APPLIED)
+    expected, surprising = (
+        one_step(filter, 45.0),
+        one_step(filter, 52.0),
+    )  # 7 above a forecast with an sd near 1; 64 particles resolve 1 / 64
+    assert expected["tail_probability:y"] > 0.3 and surprising["tail_probability:y"] < 0.05
+    (output,) = outputs_of([("a", step)], np.array([[surprising[name] for name in columns]]), columns)
+    said = json.loads(output.line)
+    assert {"series", "seq", "forecast_mean:y", "forecast_sd:y", "pit:y", "tail_probability:y"} <= said.keys()
+    assert said["tail_probability:y"] == surprising["tail_probability:y"] and said["pit:y"] > 0.95
 
 
 def test_a_missing_observation_still_has_a_forecast():

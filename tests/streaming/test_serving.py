@@ -98,6 +98,8 @@ def test_prometheus_reads_the_metrics(client):
     assert values["paramfilter_events_received_total", "."] == 5 and values["paramfilter_steps_filled_total", "."] == 1
     assert values["paramfilter_ready",] == 1 and values["paramfilter_series",] == 2
     assert values["paramfilter_delay_seconds_bucket", "0.25"] == 3 and values["paramfilter_delay_seconds_count",] == 4
+    assert values["paramfilter_commit_seconds_count",] == 1 and values["paramfilter_commit_seconds_bucket", "60.0"] == 1
+    assert "paramfilter_snapshot_timestamp_seconds" not in families, "this service takes no snapshots"
     assert families["paramfilter_events"].type == "counter" and families["paramfilter_offset"].type == "gauge"
 
 
