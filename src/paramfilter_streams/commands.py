@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from paramfilter_streams import operations
+from paramfilter_streams import moving, operations
 
 app = typer.Typer(
     name="paramfilter streams",
-    help="Look at the store of a service, take a series past a gap, back up and restore.",
+    help="Look at the store of a service, take a series past a gap, move partitions, back up and restore.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -69,3 +69,33 @@ def backup(store: StorePath, target: Annotated[Path, typer.Argument(help="A new 
 def restore(source: Annotated[Path, typer.Argument(help="Directory of a backup.")], store: StorePath) -> None:
     """Put a backup in place of a lost store, and check it."""
     operations.restore(source, store)
+
+
+@app.command()
+def move(
+    source: Annotated[Path, typer.Argument(help="Directory of the store that owns the partition.")],
+    target: Annotated[Path, typer.Argument(help="Directory of the store that takes over; made if not there.")],
+    partition: Annotated[str, typer.Option(help="The partition.")],
+    to: Annotated[str | None, typer.Option(help="Partition that has the key groups now.")] = None,
+    groups: Annotated[str | None, typer.Option(help="Key groups that change their partition: 43-63.")] = None,
+    drained_to: Annotated[int, typer.Option(help="Offset that the source must have reached; needed for groups.")] = 0,
+    cancel: Annotated[bool, typer.Option(help="Give up a move that did not reach the target.")] = False,
+) -> None:
+    """Move a partition, or key groups, to another store. Stop both services first; call it again after a crash."""
+    if (to is None) != (groups is None) or (groups is not None and not drained_to):
+        raise typer.BadParameter("--groups, --to and --drained-to go together.")
+    if cancel:
+        moving.cancel(source, target, partition)
+    elif to is None or groups is None:
+        typer.echo(f"{moving.move(source, target, partition)} series moved")
+    else:
+        numbers = _numbers(groups)
+        typer.echo(f"{moving.move_groups(source, target, partition, to, numbers, drained_to)} series moved")
+
+
+def _numbers(text: str) -> list[int]:
+    """Read key groups: 7, or 43-63."""
+    first, _, last = text.partition("-")
+    if not first.isdecimal() or not (last or first).isdecimal():
+        raise typer.BadParameter(f"--groups is a number or two with a dash between them, got {text!r}.")
+    return list(range(int(first), int(last or first) + 1))

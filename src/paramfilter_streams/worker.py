@@ -110,7 +110,7 @@ class Worker[States: Residents]:
         with self._failing_for_good():
             self._partitions = self.store.partitions()
             self._committed = self.partitions
-            for some in itertools.batched(self.store.rows(), ROWS_AT_A_TIME):
+            for some in itertools.batched(self._rows_here(), ROWS_AT_A_TIME):
                 self._ledgers |= {name: ledger for name, ledger, _ in some}
                 stored = [(name, row) for name, _, row in some if row]
                 if stored:
@@ -119,6 +119,10 @@ class Worker[States: Residents]:
                     self.residents.start([name for name, _, row in some if not row])
             self.residents.warm_up()
             self.is_ready = True
+
+    def _rows_here(self) -> Iterator[tuple[str, Ledger, bytes]]:
+        """Go through the series of this store, but for those that are on their way to another."""
+        return (row for row in self.store.rows() if not self._partitions[row[1].partition].has_given(row[0]))
 
     def run(self, should_stop: Callable[[], bool], until_idle: bool = False) -> None:
         """Work until told to stop; then what has been read is made durable.
@@ -258,8 +262,12 @@ class Worker[States: Residents]:
         """Return the next messages of the log; none if it is away."""
         try:
             for name in self.log.partitions:
-                self._partitions.setdefault(name, Partition())
-            positions = {name: one.position for name, one in self._partitions.items()}
+                if self._partitions.setdefault(name, Partition()).is_gone:
+                    raise DataError(
+                        f"the partition {name!r} was moved from the store at {self.store.path} to another, which owns "
+                        "it now. Take it out of the configuration of this worker."
+                    )
+            positions = {name: one.position for name, one in self._partitions.items() if not one.is_gone}
             messages = self.log.read(positions, self.pace.messages, self.pace.seconds_to_wait)
         except LogUnreachableError:
             time.sleep(self.pace.seconds_to_wait)
@@ -322,6 +330,8 @@ class Worker[States: Residents]:
     def _ledger(self, event: Event, partition: Partition, where: str, new: list[str]) -> Ledger:
         ledger = self._ledgers.get(event.series)
         if ledger is None:
+            if partition.has_given(event.series):
+                raise RefusedEvent("its key group was moved to another partition")
             if len(self._ledgers) >= self.residents.room:
                 raise RefusedEvent(f"there is room for {self.residents.room} series and no more")
             ledger = self._ledgers[event.series] = Ledger(where)
