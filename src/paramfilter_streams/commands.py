@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from paramfilter_streams import moving, operations
+from paramfilter_streams.groups import moves_between
 
 app = typer.Typer(
     name="paramfilter streams",
@@ -77,7 +78,7 @@ def move(
     target: Annotated[Path, typer.Argument(help="Directory of the store that takes over; made if not there.")],
     partition: Annotated[str, typer.Option(help="The partition.")],
     to: Annotated[str | None, typer.Option(help="Partition that has the key groups now.")] = None,
-    groups: Annotated[str | None, typer.Option(help="Key groups that change their partition: 43-63.")] = None,
+    groups: Annotated[str | None, typer.Option(help="Key groups that change their partition: 3,17,43-63.")] = None,
     drained_to: Annotated[int, typer.Option(help="Offset that the source must have reached; needed for groups.")] = 0,
     cancel: Annotated[bool, typer.Option(help="Give up a move that did not reach the target.")] = False,
 ) -> None:
@@ -94,8 +95,18 @@ def move(
 
 
 def _numbers(text: str) -> list[int]:
-    """Read key groups: 7, or 43-63."""
-    first, _, last = text.partition("-")
-    if not first.isdecimal() or not (last or first).isdecimal():
-        raise typer.BadParameter(f"--groups is a number or two with a dash between them, got {text!r}.")
-    return list(range(int(first), int(last or first) + 1))
+    """Read key groups, such as 3,17,43-63."""
+    found = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal():
+            raise typer.BadParameter(f"--groups is a list of numbers and ranges, such as 3,17,43-63; got {text!r}.")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+@app.command()
+def groups(before: int, after: int) -> None:
+    """Print which key groups change their partition when a log of BEFORE partitions gets AFTER, as JSON lines."""
+    for one in moves_between(before, after):
+        typer.echo(json.dumps({**one._asdict(), "groups": ",".join(map(str, one.groups))}))

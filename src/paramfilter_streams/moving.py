@@ -77,7 +77,7 @@ def move_groups(
 
     Do this when the number of partitions of a log changes (`groups.moves_between`). Let each worker read the old
     partition up to the last event of these groups, call this, and only then let a worker read the new partition.
-    An event of these groups that still comes in the old partition is quarantined.
+    An event of these groups that is still in the old partition then stops its worker; move the groups back to go on.
 
     Args:
         source: Directory of the store that owns the partition; no worker may be using it.

@@ -331,7 +331,10 @@ class Worker[States: Residents]:
         ledger = self._ledgers.get(event.series)
         if ledger is None:
             if partition.has_given(event.series):
-                raise RefusedEvent("its key group was moved to another partition")
+                raise DataError(
+                    f"{where!r} holds an event of the series {event.series!r}, whose key group was moved to another "
+                    "partition. Let producers send it there; if the move came too early, move the group back."
+                )
             if len(self._ledgers) >= self.residents.room:
                 raise RefusedEvent(f"there is room for {self.residents.room} series and no more")
             ledger = self._ledgers[event.series] = Ledger(where)

@@ -4,10 +4,11 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from tests.support.streams.toy import HashResidents, line, messy_lines
+from tests.support.streams.toy import HashResidents, messy_lines
 from typer.testing import CliRunner
 
 from paramfilter.errors import DataError, StoreError
@@ -63,9 +64,8 @@ class Log:
 
     def work(self, name, *partitions):
         """Take in all that is there; return what is durable."""
-        worker = self.worker(name, partitions)
-        worker.run(lambda: False, until_idle=True)
-        worker.close()
+        with closing(self.worker(name, partitions)) as worker:
+            worker.run(lambda: False, until_idle=True)
         return self.found(name)
 
     def found(self, *names):
@@ -258,16 +258,30 @@ def test_groups_go_to_a_partition_and_come_back(log, tmp_path):
     assert log.found("b")[0] == {}
 
 
-def test_an_event_in_the_partition_that_its_group_has_left_is_quarantined(log, tmp_path):
+def test_a_move_of_groups_that_came_too_early_is_noticed_and_can_be_taken_back(log, tmp_path):
     log.work("a", "0", "1")
-    name = next(name for name in (f"s{one}" for one in range(24)) if key_group(name) in range(43, 64))
-    moving.move_groups(tmp_path / "a", tmp_path / "b", "0", "2", range(43, 64), reached(tmp_path / "a", "0"))
-    with (tmp_path / "log" / "0" / "1.jsonl").open("ab") as file:
-        file.write(line(name, 9, 0.5) + b"\n" + line("another", 1, 0.5) + b"\n")
-    _, _, _, aside = log.work("a", "0", "1")
-    assert [one.reason for one in aside if json.loads(one.raw or b"0") == json.loads(line(name, 9, 0.5))] == [
-        "its key group was moved to another partition"
-    ]
+    log.send(LINES[HALF:])  # to the partition that the groups are about to leave
+    moving.move_groups(tmp_path / "a", tmp_path / "b", "0", "2", range(64), drained_to=1)
+    with pytest.raises(DataError, match=r"'0' holds an event of the series 's\d+', whose key group was moved"):
+        log.work("a", "0", "1")
+    moving.move_groups(tmp_path / "b", tmp_path / "a", "2", "0", range(64), drained_to=0)
+    assert log.work("a", "0", "1") == wanted(tmp_path)
+
+
+def test_a_log_with_more_partitions_moves_groups_to_the_new_ones_only():
+    names = [f"series-{number}" for number in range(1000)]
+    for before, after in [(1, 2), (2, 3), (3, 4), (8, 12)]:
+        moves = moves_between(before, after)
+        assert all(one.before < before <= one.after for one in moves)
+        back = moves_between(after, before)
+        assert {(one.after, one.before, one.groups) for one in back} == set(moves)
+        new = {group: one.after for one in moves for group in one.groups}
+        for name in names:
+            expected = new.get(key_group(name), partition_number(name, before))
+            assert partition_number(name, after) == expected
+    for wrong in (0, NUM_GROUPS + 1):
+        with pytest.raises(DataError, match="1 to 128"):
+            moves_between(1, wrong)
 
 
 def test_what_would_lose_or_double_is_refused(log, tmp_path):
@@ -329,13 +343,16 @@ def test_the_command_moves(log, tmp_path):
         CliRunner().invoke(app, ["move", str(tmp_path / "a"), str(tmp_path / "b"), *arguments], catch_exceptions=False)
         for arguments in (
             ["--partition", "1"],
-            ["--partition", "0", "--groups", "43-63", "--to", "2", "--drained-to", "1"],
+            ["--partition", "0", "--groups", "41,43-63", "--to", "2", "--drained-to", "1"],
             ["--partition", "0", "--groups", "43-63"],
+            ["--partition", "0", "--groups", "4x", "--to", "2", "--drained-to", "1"],
         )
     ]
-    assert [one.exit_code for one in said] == [0, 0, 2]
+    assert [one.exit_code for one in said] == [0, 0, 2, 2]
     moved = sum(int(one.stdout.split()[0]) for one in said[:2])
     assert moved == len(log.found("b")[0])
+    listed = CliRunner().invoke(app, ["groups", "2", "3"], catch_exceptions=False).stdout.splitlines()
+    assert [json.loads(one)["before"] for one in listed] == [0, 1]
 
 
 def test_records_that_have_not_moved_are_written_as_ever():
