@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from paramfilter_streams.events import LARGEST_EVENT
 
@@ -68,6 +68,7 @@ class Message(NamedTuple):
         return Position(self.next_offset, self.source)
 
 
+@runtime_checkable
 class Log(Protocol):
     """A source of messages that can be read again."""
 

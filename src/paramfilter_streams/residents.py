@@ -34,6 +34,10 @@ LARGEST_BATCH = 4096
 """Rows of one call of the compiled step."""
 
 
+ROWS_AT_A_TIME = 4096
+"""Rows that are taken from a store or a file at once: all would need as much memory again as the states."""
+
+
 class Residents(Protocol):
     """States of many series, by name.
 
@@ -157,6 +161,10 @@ class FleetResidents:
             taken = self._take(self._series, self._rows(some, self._batch))
             parts.append(self._layout.as_bytes(taken)[: len(some)])
         return np.concatenate(parts)
+
+    def packed(self, series: Any) -> UInt8[np.ndarray, "some byte"]:
+        """Return states of this filter, with a leading axis of series, as bytes; they need not be here."""
+        return self._layout.as_bytes(series)
 
     def put(self, names: Sequence[str], rows: Sequence[bytes]) -> None:
         """Take up the states of some series that are not here yet, or replace them, from bytes."""

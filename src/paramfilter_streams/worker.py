@@ -31,7 +31,7 @@ from paramfilter_streams.logs import Log, LogUnreachableError, Message
 from paramfilter_streams.ordering import Fate, Ledger, Rules, Step
 from paramfilter_streams.posteriors import Output, Posterior, Sink, outputs_of, packed, unpacked
 from paramfilter_streams.records import Commit, Partition, Quarantined
-from paramfilter_streams.residents import Residents
+from paramfilter_streams.residents import ROWS_AT_A_TIME, Residents
 from paramfilter_streams.store import DiskFullError, Store
 
 SIDE_FATES = (Fate.LATE, Fate.QUARANTINED)
@@ -57,10 +57,6 @@ class Pace:
     seconds_to_wait: float = 0.5
     filled_steps: int = 1000
     most_quarantined: float = 1.0
-
-
-ROWS_AT_A_TIME = 4096
-"""Rows that are taken from the store at once: all of them would need as much memory again as the states."""
 
 
 class Worker[States: Residents]:

@@ -9,8 +9,13 @@ import pytest
 
 def killed(num_kills, planted):
     """Kill in a process of its own, which can be forked: each lock on a store dies with its owner."""
-    program = f"import json; from tests.support.streams.move_kills import run; print(json.dumps(run({num_kills}, '{planted}')))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    program = (
+        "import json, sys; from tests.support.streams.move_kills import run; "
+        "print(json.dumps(run(int(sys.argv[1]), sys.argv[2])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(num_kills), planted], capture_output=True, text=True, check=True
+    )
     return json.loads(done.stdout)
 
 
