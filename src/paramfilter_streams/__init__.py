@@ -5,6 +5,7 @@ from paramfilter_streams.file_log import FileLog
 from paramfilter_streams.logs import Log, LogUnreachableError, Message, PipeLog, Position
 from paramfilter_streams.ordering import Fate, Rules
 from paramfilter_streams.posteriors import Output, Posterior, Sink
+from paramfilter_streams.presence import Limits
 from paramfilter_streams.records import Partition, Quarantined
 from paramfilter_streams.residents import FleetResidents, Residents
 from paramfilter_streams.store import Store
@@ -16,6 +17,7 @@ __all__ = [
     "Fate",
     "FileLog",
     "FleetResidents",
+    "Limits",
     "Log",
     "LogUnreachableError",
     "Message",

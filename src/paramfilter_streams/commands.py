@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from paramfilter_streams import moving, operations
+from paramfilter_streams import lifetime, moving, operations
 from paramfilter_streams.groups import moves_between
 
 app = typer.Typer(
@@ -70,6 +70,23 @@ def backup(store: StorePath, target: Annotated[Path, typer.Argument(help="A new 
 def restore(source: Annotated[Path, typer.Argument(help="Directory of a backup.")], store: StorePath) -> None:
     """Put a backup in place of a lost store, and check it."""
     operations.restore(source, store)
+
+
+@app.command()
+def delete(
+    store: StorePath,
+    series: Annotated[str | None, typer.Option(help="A series, of which nothing is kept.")] = None,
+    idle: Annotated[
+        float | None, typer.Option(help="Forget the states of series without an event for so many seconds.")
+    ] = None,
+) -> None:
+    """Delete a series, or forget the states of idle ones. Stop the service first."""
+    if (series is None) == (idle is None):
+        raise typer.BadParameter("give either --series or --idle.")
+    if series is not None:
+        lifetime.delete_series(store, series)
+    elif idle is not None:
+        typer.echo(f"{lifetime.forget_idle(store, idle)} series forgotten")
 
 
 @app.command()

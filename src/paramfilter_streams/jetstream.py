@@ -128,7 +128,7 @@ class JetStreamLog:
         self._delivered, self.lag = deliveries[-1], got[-1].metadata.num_pending
         self._replies[end] = got[-1].reply
         found = [
-            Message(one.subject, number + 1, one.data, self._source)
+            Message(one.subject, number + 1, one.data, self._source, one.metadata.timestamp.timestamp())
             for one, number in zip(got, numbers, strict=True)
             if number >= positions[one.subject].offset
         ]

@@ -55,12 +55,14 @@ class Message(NamedTuple):
         next_offset: Where the one after it stands.
         raw: Its lines; None if there is nothing for us up to there.
         source: What the offset belongs to.
+        time: When the log got it, in seconds, the same whenever it is read; None if the log does not say.
     """
 
     partition: str
     next_offset: int
     raw: bytes | None
     source: str = ""
+    time: float | None = None
 
     @property
     def next(self) -> Position:

@@ -266,7 +266,7 @@ def _require_free(old: Store, new: Store, moved: Move) -> None:
         raise StoreError(f"{moved.to!r} is leaving the store at {new.path}; move it here first, or end that move.")
     if moved.groups is None and not there.is_gone and (there.received or there.num_series):
         raise StoreError(f"the store at {new.path} has a partition {moved.to!r} of its own.")
-    twice = next((name for name in _ledgers(old, moved) if new.has_series(name)), None)
+    twice = next((name for name in _ledgers(old, moved) if new.row(name) is not None), None)
     if twice is not None:
         raise StoreError(
             f"the store at {new.path} has a series {twice!r} of its own: events of it came there too early, or the "

@@ -19,7 +19,8 @@ from paramfilter_streams.logs import Position
 from paramfilter_streams.ordering import Fate, Ledger
 
 CHECKSUM = struct.Struct("<I")
-_LEDGER = struct.Struct("<BQQ?I")
+_LEDGER, _SEEN = struct.Struct("<BQQBI"), struct.Struct("<d")
+_HAS_OLD_GAPS, _HAS_SEEN = 1, 2
 
 
 class Leaving(TypedDict):
@@ -130,8 +131,9 @@ def ledger_bytes(ledger: Ledger) -> bytes:
     """Return a ledger as bytes; the state of its series follows them."""
     held = json.dumps([list(event) for event in ledger.held.values()]).encode() if ledger.held else b""
     partition = ledger.partition.encode()
-    head = _LEDGER.pack(len(partition), ledger.sequence, ledger.gaps, ledger.has_old_gaps, len(held))
-    return head + partition + held
+    flags = _HAS_OLD_GAPS * ledger.has_old_gaps | _HAS_SEEN * (ledger.seen is not None)
+    head = _LEDGER.pack(len(partition), ledger.sequence, ledger.gaps, flags, len(held))
+    return head + partition + held + (b"" if ledger.seen is None else _SEEN.pack(ledger.seen))
 
 
 _OF_MOVES = ("epoch", "is_gone", "given", "taken", "leaving")
@@ -160,12 +162,15 @@ def partition_of(content: bytes) -> Partition:
 
 def ledger_of(content: bytes) -> tuple[Ledger, int]:
     """Read a ledger, and say where the state begins."""
-    length, sequence, gaps, has_old_gaps, held_size = _LEDGER.unpack_from(content)
+    length, sequence, gaps, flags, held_size = _LEDGER.unpack_from(content)
     start = _LEDGER.size + length
-    if start + held_size > len(content):
+    end = start + held_size
+    if end > len(content) or flags > _HAS_OLD_GAPS | _HAS_SEEN:
         raise ValueError("a series is shorter than it says")
-    held = [Event(*one) for one in json.loads(content[start : start + held_size] or b"[]")]
-    ledger = Ledger(
-        content[_LEDGER.size : start].decode(), sequence, gaps, has_old_gaps, {event.sequence: event for event in held}
-    )
-    return ledger, start + held_size
+    held = {event.sequence: event for event in (Event(*one) for one in json.loads(content[start:end] or b"[]"))}
+    partition, has_old_gaps, has_seen = content[_LEDGER.size : start].decode(), flags & _HAS_OLD_GAPS, flags & _HAS_SEEN
+    if not has_seen:
+        return Ledger(partition, sequence, gaps, bool(has_old_gaps), held), end
+    return Ledger(
+        partition, sequence, gaps, bool(has_old_gaps), held, *_SEEN.unpack_from(content, end)
+    ), end + _SEEN.size

@@ -59,7 +59,11 @@ class Residents(Protocol):
         ...
 
     def start(self, names: Sequence[str]) -> None:
-        """Start new series."""
+        """Start new series, or some that are here once more."""
+        ...
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Let go of some series, and make room for others."""
         ...
 
     def step(
@@ -105,6 +109,7 @@ class FleetResidents:
         self.columns = columns_of(filter)
         self._key = jax.random.key(seed)
         self._row_of: dict[str, int] = {}
+        self._free = list(range(room))[::-1]
         self._batch = -(-min(room, largest_batch) // BLOCK) * BLOCK
         shapes = jax.eval_shape(filter.init, self._key, filter.model.example_inputs)
         self._layout = _Layout(shapes)
@@ -125,14 +130,21 @@ class FleetResidents:
         return jax.tree.map(lambda leaf: leaf[self._row_of[name]], self._series)
 
     def start(self, names: Sequence[str]) -> None:
-        """Start new series from the prior; their keys depend on the seed and their names alone."""
-        if len(self._row_of) + len(names) > self.room:
-            raise DataError(f"there is room for {self.room} series and no more.")
+        """Start series from the prior, new ones or again; their keys depend on the seed and their names alone."""
+        self._make_places(names, f"there is room for {self.room} series and no more.")
         for first in range(0, len(names), self._batch):
-            some = names[first : first + self._batch]
-            numbers = range(len(self._row_of), len(self._row_of) + len(some))
-            self._row_of |= dict(zip(some, numbers, strict=True))
-            self._start_rows(some)
+            self._start_rows(names[first : first + self._batch])
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Let go of some series, and make room for others."""
+        self._free += [self._row_of.pop(name) for name in names]
+
+    def _make_places(self, names: Sequence[str], refusal: str) -> None:
+        new = [name for name in names if name not in self._row_of]
+        if len(new) > len(self._free):
+            raise DataError(refusal)
+        for name in new:
+            self._row_of[name] = self._free.pop()
 
     def _start_rows(self, names: Sequence[str]) -> None:
         keys = keys_for(self._key, (*names, *[None] * (self._batch - len(names))))
@@ -168,10 +180,7 @@ class FleetResidents:
 
     def put(self, names: Sequence[str], rows: Sequence[bytes]) -> None:
         """Take up the states of some series that are not here yet, or replace them, from bytes."""
-        new = [name for name in names if name not in self._row_of]
-        if len(self._row_of) + len(new) > self.room:
-            raise DataError(f"the store has more series than there is room for, {self.room}; give more room.")
-        self._row_of |= {name: row for row, name in enumerate(new, len(self._row_of))}
+        self._make_places(names, f"the store has more series than there is room for, {self.room}; give more room.")
         for first in range(0, len(names), self._batch):
             some = slice(first, first + self._batch)
             states = self._layout.from_bytes(rows[some], self._batch)

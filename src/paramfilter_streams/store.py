@@ -160,11 +160,6 @@ class Store:
                 transaction.put(_ID, value)
         return self._unsealed(_ID, value).decode()
 
-    def has_series(self, name: str) -> bool:
-        """Tell whether there is a record of a series."""
-        with self._environment.begin(db=self._tables[b"series"]) as transaction:
-            return transaction.get(name.encode()) is not None
-
     def _number(self, transaction: Any) -> int:
         """Return the number of the last commit."""
         value = transaction.get(_NUMBER, db=self._tables[COMMITS])
@@ -214,6 +209,21 @@ class Store:
         wanted = sum(one.num_series for one in self.partitions().values())
         if found != wanted:
             raise self._damaged(f"it holds {found} series and says that there are {wanted}")
+
+    def row(self, name: str) -> tuple[Ledger, bytes] | None:
+        """Return ledger and state of one series; None if there is no such series."""
+        with self._environment.begin(db=self._tables[b"series"]) as transaction, self.reading():
+            value = transaction.get(name.encode())
+            if value is None:
+                return None
+            content = self._unsealed(name.encode(), value)
+            ledger, size = ledger_of(content)
+            return ledger, content[size:]
+
+    def series(self) -> list[str]:
+        """Return the names of all series."""
+        with self._environment.begin(db=self._tables[b"series"]) as transaction, transaction.cursor() as cursor:
+            return [name.decode() for name in cursor.iternext(values=False)]
 
     def posteriors(self, name: str) -> list[bytes]:
         """Return the last posteriors of a series; any order, none if there is no such series."""

@@ -25,8 +25,7 @@ ARCHIVED, LAST = 12, 18
 YS = np.asarray(jax.random.normal(jax.random.key(2), (len(NAMES), LAST)), np.float32)
 
 
-def residents(room=50):
-    return FleetResidents(FILTER, room=room, seed=5, largest_batch=48)
+RESIDENTS = FleetResidents(FILTER, room=50, seed=5, largest_batch=48)
 
 
 def lines(first, last, names=NAMES):
@@ -59,8 +58,8 @@ def write(folder, some):
 
 def work(path, log, rules=Rules()):
     """Read a log to its end; return states by name, and the account of all events."""
-    own = residents()
-    worker = Worker(own, log, Store(path, own.identity, walk_first=False), rules=rules)
+    RESIDENTS.drop(list(RESIDENTS.names))
+    worker = Worker(RESIDENTS, log, Store(path, RESIDENTS.identity, walk_first=False), rules=rules)
     try:
         worker.run(lambda: False, until_idle=True)
         states = {name: (ledger.sequence, state) for name, ledger, state in worker.store.rows()}
@@ -83,7 +82,7 @@ def is_same(found, wanted):
 @pytest.mark.parametrize("first", [1, ARCHIVED - 3, ARCHIVED + 1])
 def test_the_stream_goes_on_where_the_backfill_ends(states, wanted, tmp_path, first):
     log = write(tmp_path, lines(first, LAST))
-    count = seed(tmp_path / "store", residents(), states, {".": Position()}, lambda name: ".", log=log)
+    count = seed(tmp_path / "store", RESIDENTS, states, {".": Position()}, lambda name: ".", log=log)
     found, partitions = work(tmp_path / "store", log)
     counts = partitions["."].counts
     assert count == len(NAMES) == partitions["."].num_series
@@ -95,14 +94,14 @@ def test_the_stream_goes_on_where_the_backfill_ends(states, wanted, tmp_path, fi
 def test_a_log_that_begins_too_late_is_refused(states, tmp_path):
     late = write(tmp_path, [*lines(ARCHIVED + 1, LAST, NAMES[:9]), *lines(ARCHIVED + 2, LAST, NAMES[9:])])
     with pytest.raises(DataError, match=r"does not hold event 13 of 's10'.* 10 other series"):
-        seed(tmp_path / "store", residents(), states, {".": Position()}, lambda name: ".", log=late)
+        seed(tmp_path / "store", RESIDENTS, states, {".": Position()}, lambda name: ".", log=late)
     assert not (tmp_path / "store").exists()
 
 
 def test_events_out_of_order_are_no_gap(states, wanted, tmp_path):
     some = lines(ARCHIVED + 1, LAST)
     log = write(tmp_path, [b"no event", *some[::-1]])
-    seed(tmp_path / "store", residents(), states, {".": Position()}, lambda name: ".", log=log)
+    seed(tmp_path / "store", RESIDENTS, states, {".": Position()}, lambda name: ".", log=log)
     assert is_same(work(tmp_path / "store", log, Rules(reorder=10))[0], wanted)
 
 
@@ -110,20 +109,20 @@ def test_what_does_not_fit_is_refused(states, tmp_path):
     log = write(tmp_path, lines(ARCHIVED + 1, LAST))
     store, here = tmp_path / "store", {".": Position()}
     for call, words in [
-        (lambda: seed(store, residents(), tmp_path, here, lambda name: ".", log=None), "no states"),
-        (lambda: seed(store, residents(), states, here, lambda name: "x", log=None), "belongs to 'x'"),
-        (lambda: seed(store, residents(room=16), states, here, lambda name: ".", log=None), "room for 16"),
+        (lambda: seed(store, RESIDENTS, tmp_path, here, lambda name: ".", log=None), "no states"),
+        (lambda: seed(store, RESIDENTS, states, here, lambda name: "x", log=None), "belongs to 'x'"),
+        (lambda: seed(store, FleetResidents(FILTER, room=16), states, here, lambda name: ".", log=None), "room for 16"),
         (
-            lambda: seed(store, residents(), states, here, lambda name: ".", log=None, name_of=lambda _: "a"),
+            lambda: seed(store, RESIDENTS, states, here, lambda name: ".", log=None, name_of=lambda _: "a"),
             "called 'a'",
         ),
-        (lambda: seed(store, residents(), states, here, lambda name: ".", log=None, name_of=lambda _: "a b"), "'a b'"),
+        (lambda: seed(store, RESIDENTS, states, here, lambda name: ".", log=None, name_of=lambda _: "a b"), "'a b'"),
     ]:
         with pytest.raises(DataError, match=words):
             call()
-    seed(store, residents(), states, here, lambda name: ".", log=log)
+    seed(store, RESIDENTS, states, here, lambda name: ".", log=log)
     with pytest.raises(DataError, match="has been used"):
-        seed(store, residents(), states, here, lambda name: ".", log=log)
+        seed(store, RESIDENTS, states, here, lambda name: ".", log=log)
 
 
 @pytest.mark.slow
@@ -140,7 +139,7 @@ def test_a_stream_goes_on_at_a_known_offset(states, wanted, tmp_path):
             if last == ARCHIVED:
                 position = log.position(ARCHIVED * len(NAMES) + 1)
         place = lambda name: subjects[partition_number(name, 2)]
-        seed(tmp_path / "store", residents(), states, dict.fromkeys(subjects, position), place, log=log)
+        seed(tmp_path / "store", RESIDENTS, states, dict.fromkeys(subjects, position), place, log=log)
         log.close()
         found, partitions = work(tmp_path / "store", JetStreamLog(server.address, "events", subjects))
         assert is_same(found, wanted)
@@ -148,5 +147,5 @@ def test_a_stream_goes_on_at_a_known_offset(states, wanted, tmp_path):
         late = JetStreamLog(server.address, "events", subjects)
         positions = dict.fromkeys(subjects, late.position(ARCHIVED * len(NAMES) + 2))
         with pytest.raises(DataError, match="does not hold event 13"):
-            seed(tmp_path / "late", residents(), states, positions, place, log=late)
+            seed(tmp_path / "late", RESIDENTS, states, positions, place, log=late)
         late.close()

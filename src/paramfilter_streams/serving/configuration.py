@@ -32,7 +32,7 @@ addresses. No code, path to code or expression can be given, so whoever may writ
     [http]
     port = 8080
 
-`[rules]` and `[pace]` take the fields of `streaming.Rules` and `streaming.Pace`.
+`[rules]`, `[pace]` and `[limits]` take the fields of `streaming.Rules`, `streaming.Pace` and `streaming.Limits`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from paramfilter.auto import choose_algorithm
 from paramfilter.errors import DataError
 from paramfilter.model import StateSpaceModel
 from paramfilter.presets import PRESETS, auto_filter, node_filter
-from paramfilter_streams import FileLog, FleetResidents, Log, Pace, PipeLog, Rules, Sink, Store, Worker
+from paramfilter_streams import FileLog, FleetResidents, Limits, Log, Pace, PipeLog, Rules, Sink, Store, Worker
 from paramfilter_streams.jetstream import JetStreamLog, JetStreamSink
 from paramfilter_streams.kafka import KafkaLog, KafkaSink
 
@@ -68,7 +68,7 @@ LOGS: dict[str, Callable[..., Log]] = {
 
 SINKS: dict[str, Callable[..., Sink]] = {"jetstream": JetStreamSink, "kafka": KafkaSink}
 
-SECTIONS = {"model", "filter", "log", "outputs", "store", "rules", "pace", "http"}
+SECTIONS = {"model", "filter", "log", "outputs", "store", "rules", "pace", "limits", "http"}
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,7 @@ class Configuration:
     outputs: Mapping[str, Any] | None = None
     rules: Rules = Rules()
     pace: Pace = Pace()
+    limits: Limits = field(default_factory=Limits)
     http: Http = field(default_factory=Http)
 
     @property
@@ -148,7 +149,7 @@ class Configuration:
         except BaseException:
             store.close()
             raise
-        return Worker(residents, log, store, sink, self.rules, self.pace)
+        return Worker(residents, log, store, sink, self.rules, self.pace, self.limits)
 
     def _filter_options(self) -> dict[str, Any]:
         options = {"forecasts": True, **self.filter}
@@ -173,7 +174,7 @@ def read_configuration(path: str | os.PathLike) -> Configuration:
     unknown = content.keys() - SECTIONS
     if unknown:
         raise DataError(f"{path} has the sections {sorted(unknown)}; known are {sorted(SECTIONS)}.")
-    parts = {"rules": Rules, "pace": Pace, "http": Http}
+    parts = {"rules": Rules, "pace": Pace, "limits": Limits, "http": Http}
     given = {name: _built(parts[name], name, part) if name in parts else part for name, part in content.items()}
     return _built(Configuration, "file", given)
 
