@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -109,6 +111,27 @@ def move(
     else:
         numbers = _numbers(groups)
         typer.echo(f"{moving.move_groups(source, target, partition, to, numbers, drained_to)} series moved")
+
+
+@app.command()
+def migrate(
+    old: Annotated[Path, typer.Argument(help="Configuration of the service that was stopped.")],
+    new: Annotated[Path, typer.Argument(help="Configuration with another model, filter or seed, and a new store.")],
+    function: Annotated[
+        str, typer.Option("--with", help="Makes the new state of a series: module:function.")
+    ] = "paramfilter_streams.migrating:posterior_as_prior",
+) -> None:
+    """Make the store of NEW from that of OLD, which stays as it is. This runs code of the module that you name."""
+    from paramfilter_streams import migrating  # loads JAX, which the other commands do without
+    from paramfilter_streams.serving.configuration import read_configuration
+
+    sys.path.insert(0, "")
+    module, _, name = function.partition(":")
+    before, after = read_configuration(old), read_configuration(new)
+    made = getattr(importlib.import_module(module), name or "migrate")
+    places = before.store["path"], after.store["path"]
+    count = migrating.migrate(*places, before.make_residents(), after.make_residents(), made)
+    typer.echo(f"{count} series migrated")
 
 
 def _numbers(text: str) -> list[int]:

@@ -178,6 +178,26 @@ class FleetResidents:
         """Return states of this filter, with a leading axis of series, as bytes; they need not be here."""
         return self._layout.as_bytes(series)
 
+    def unpacked(self, row: bytes) -> Any:
+        """Return the state of one series from bytes; it need not be here."""
+        return jax.tree.map(lambda leaf: leaf[0], self._layout.from_bytes([row], 1))
+
+    def key_of(self, name: str) -> Any:
+        """Return the random key that a series starts with."""
+        return keys_for(self._key, (name,))[0]
+
+    def difference(self, state: Any) -> str:
+        """Say how something differs from a state of this filter; empty if it is one."""
+        if jax.tree.structure(state) != self._layout.structure:
+            return "it has another structure, or another filter made it"
+        for (name, wanted), found in zip(self._layout.leaves(), jax.tree.leaves(state), strict=True):
+            found = jax.eval_shape(jnp.asarray, found)
+            if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+                return (
+                    f"{name} has shape {found.shape} of {found.dtype}, and should have {wanted.shape} of {wanted.dtype}"
+                )
+        return ""
+
     def put(self, names: Sequence[str], rows: Sequence[bytes]) -> None:
         """Take up the states of some series that are not here yet, or replace them, from bytes."""
         self._make_places(names, f"the store has more series than there is room for, {self.room}; give more room.")
@@ -217,18 +237,22 @@ class _Layout:
     def __init__(self, shapes: Any):
         self.shapes = shapes
         leaves, self.structure = jax.tree.flatten(shapes)
-        paths = jax.tree_util.tree_flatten_with_path(shapes)[0]
         self.is_key = [jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in leaves]
         plain = [
             jax.eval_shape(jax.random.key_data, leaf) if key else leaf
             for leaf, key in zip(leaves, self.is_key, strict=True)
         ]
         self.parts = [(np.dtype(leaf.dtype), leaf.shape) for leaf in plain]
-        names = [jax.tree_util.keystr(path).lstrip(".") for path, _ in paths]
+        names = [name for name, _ in self.leaves()]
         self.text = json.dumps(
             [[name, dtype.str, shape] for name, (dtype, shape) in zip(names, self.parts, strict=True)]
         )
         self.sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in self.parts]
+
+    def leaves(self) -> list[tuple[str, Any]]:
+        """Return the names and shapes of the arrays of a state."""
+        paths = jax.tree_util.tree_flatten_with_path(self.shapes)[0]
+        return [(jax.tree_util.keystr(path).lstrip("."), leaf) for path, leaf in paths]
 
     def empty(self, num_rows: int) -> Any:
         """Return rows of zeros."""

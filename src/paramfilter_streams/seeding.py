@@ -45,7 +45,7 @@ def seed(
 
     Args:
         store: Directory of the new store.
-        residents: The filter, the seed and the room that the worker will have; nothing is put into it.
+        residents: The filter and the seed that the worker will have; nothing is put into it.
         states: Directory that `backfill(keep_states=...)` wrote.
         positions: Where the worker begins to read each partition. An earlier place only costs time: `Position()` is
             the beginning of the log.
@@ -73,8 +73,6 @@ def seed(
             if ledger.partition not in positions:
                 raise DataError(f"{name!r} belongs to {ledger.partition!r}, and positions holds {sorted(positions)}.")
             ledgers[name] = ledger
-    if len(ledgers) > residents.room:
-        raise DataError(f"the backfill has {len(ledgers)} series, and there is room for {residents.room}.")
     if log is not None:
         _require_no_gap(log, positions, ledgers, residents)
     partitions = {name: Partition(*position) for name, position in positions.items()}

@@ -111,7 +111,6 @@ def test_what_does_not_fit_is_refused(states, tmp_path):
     for call, words in [
         (lambda: seed(store, RESIDENTS, tmp_path, here, lambda name: ".", log=None), "no states"),
         (lambda: seed(store, RESIDENTS, states, here, lambda name: "x", log=None), "belongs to 'x'"),
-        (lambda: seed(store, FleetResidents(FILTER, room=16), states, here, lambda name: ".", log=None), "room for 16"),
         (
             lambda: seed(store, RESIDENTS, states, here, lambda name: ".", log=None, name_of=lambda _: "a"),
             "called 'a'",

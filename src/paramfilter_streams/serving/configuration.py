@@ -141,7 +141,7 @@ class Configuration:
 
     def make_worker(self) -> Worker[FleetResidents]:
         """Build the filter, open the store and the log; nothing is compiled yet."""
-        residents = _built(FleetResidents, "filter", self._filter_options())
+        residents = self.make_residents()
         store = _built(Store, "store", {**self.store, "identity": residents.identity})
         try:
             log = _chosen(LOGS, "log", self.log)
@@ -150,6 +150,10 @@ class Configuration:
             store.close()
             raise
         return Worker(residents, log, store, sink, self.rules, self.pace, self.limits)
+
+    def make_residents(self) -> FleetResidents:
+        """Build the filter and memory for its states."""
+        return _built(FleetResidents, "filter", self._filter_options())
 
     def _filter_options(self) -> dict[str, Any]:
         options = {"forecasts": True, **self.filter}
