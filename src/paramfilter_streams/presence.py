@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from paramfilter.errors import DataError
 from paramfilter_streams.events import RefusedEvent
@@ -32,21 +32,22 @@ class Limits:
         forget_after: Seconds without an event, by the clock of the log, after which a series starts from the prior
             again. None never forgets.
         quotas: How many series there may be whose names begin with a text, such as that of a tenant. The longest text
-            that fits counts.
+            that fits counts. None limits no prefix.
     """
 
     most_series: int | None = None
     forget_after: float | None = None
-    quotas: Mapping[str, int] = field(default_factory=dict)
+    quotas: Mapping[str, int] | None = None
 
     def __post_init__(self):
-        numbers = [self.most_series or 0, self.forget_after or 0, *self.quotas.values()]
+        numbers = [self.most_series or 0, self.forget_after or 0, *(self.quotas or {}).values()]
         if any(type(one) not in (int, float) or one < 0 for one in numbers):
             raise DataError("most_series, forget_after and quotas are numbers, 0 or more.")
 
-    def prefix(self, name: str) -> str | None:
-        """Return the text whose quota a series counts for."""
-        return max((one for one in self.quotas if name.startswith(one)), key=len, default=None)
+    def quota_of(self, name: str) -> tuple[str, int] | None:
+        """Return the text whose quota a series counts for, and the quota."""
+        found = [one for one in (self.quotas or {}).items() if name.startswith(one[0])]
+        return max(found, key=lambda one: len(one[0]), default=None)
 
 
 class Presence[States: Residents]:
@@ -65,7 +66,7 @@ class Presence[States: Residents]:
         self._store = store
         self._most = residents.room if limits.most_series is None else limits.most_series
         self._may_leave = self._most > residents.room
-        self._num_series, self._by_prefix = 0, Counter[str | None]()
+        self._num_series, self._by_prefix = 0, Counter[str]()
         self._partitions: Mapping[str, Partition] = {}
         self._in_batch: set[str] = set()
         self._new: list[str] = []
@@ -118,9 +119,9 @@ class Presence[States: Residents]:
         """
         if self._num_series >= self._most:
             raise RefusedEvent(f"there is room for {self._most} series and no more")
-        prefix = self.limits.prefix(name)
-        if prefix is not None and self._by_prefix[prefix] >= self.limits.quotas[prefix]:
-            raise RefusedEvent(f"the quota of {self.limits.quotas[prefix]} series for this prefix is used up")
+        prefix, quota = self.limits.quota_of(name) or ("", self._most)
+        if self._by_prefix[prefix] >= quota:
+            raise RefusedEvent(f"the quota of {quota} series for this prefix is used up")
         self._count(name)
         self._new.append(name)
         ledger = Ledger(partition)
@@ -185,5 +186,6 @@ class Presence[States: Residents]:
 
     def _count(self, name: str) -> None:
         self._num_series += 1
-        if self.limits.quotas:
-            self._by_prefix[self.limits.prefix(name)] += 1
+        found = self.limits.quota_of(name)
+        if found is not None:
+            self._by_prefix[found[0]] += 1

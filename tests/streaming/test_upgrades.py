@@ -39,8 +39,8 @@ def environments(tmp_path_factory):
     packages = [f"jax=={oldest}", f"jaxlib=={oldest}"]
     command = [uv, "pip", "install", "--quiet", "--no-deps", "--python", sys.executable, "--target", str(place)]
     subprocess.run([*command, *packages], check=True)
-    own = {name: text for name, text in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
-    return {jax.__version__: own, oldest: {**own, "PYTHONPATH": str(place)}}
+    environment = lambda version: {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(place / f"compiled-{version}")}
+    return {jax.__version__: environment(jax.__version__), oldest: {**environment(oldest), "PYTHONPATH": str(place)}}
 
 
 def work(folder, name, environment):
