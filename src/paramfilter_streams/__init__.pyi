@@ -14,6 +14,7 @@ from .ordering import Rules as Rules
 from .posteriors import Output as Output
 from .posteriors import Posterior as Posterior
 from .posteriors import Sink as Sink
+from .presence import Limits as Limits
 from .records import Partition as Partition
 from .records import Quarantined as Quarantined
 from .residents import FleetResidents as FleetResidents

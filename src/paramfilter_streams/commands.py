@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,11 +12,12 @@ from typing import Annotated
 
 import typer
 
-from paramfilter_streams import operations, snapshots
+from paramfilter_streams import lifetime, moving, operations, snapshots
+from paramfilter_streams.groups import moves_between
 
 app = typer.Typer(
     name="paramfilter streams",
-    help="Look at the store of a service, take a series past a gap, back up and restore.",
+    help="Look at the store of a service, take a series past a gap, move partitions, back up and restore.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -93,3 +96,81 @@ def restore(
 ) -> None:
     """Put a backup or a snapshot in place of a lost store, and check it."""
     operations.restore(source, store, number)
+
+
+@app.command()
+def delete(
+    store: StorePath,
+    series: Annotated[str | None, typer.Option(help="A series, of which nothing is kept.")] = None,
+    idle: Annotated[
+        float | None, typer.Option(help="Forget the states of series without an event for so many seconds.")
+    ] = None,
+) -> None:
+    """Delete a series, or forget the states of idle ones. Stop the service first."""
+    if (series is None) == (idle is None):
+        raise typer.BadParameter("give either --series or --idle.")
+    if series is not None:
+        lifetime.delete_series(store, series)
+    elif idle is not None:
+        typer.echo(f"{lifetime.forget_idle(store, idle)} series forgotten")
+
+
+@app.command()
+def move(
+    source: Annotated[Path, typer.Argument(help="Directory of the store that owns the partition.")],
+    target: Annotated[Path, typer.Argument(help="Directory of the store that takes over; made if not there.")],
+    partition: Annotated[str, typer.Option(help="The partition.")],
+    to: Annotated[str | None, typer.Option(help="Partition that has the key groups now.")] = None,
+    groups: Annotated[str | None, typer.Option(help="Key groups that change their partition: 3,17,43-63.")] = None,
+    drained_to: Annotated[int, typer.Option(help="Offset that the source must have reached; needed for groups.")] = 0,
+    cancel: Annotated[bool, typer.Option(help="Give up a move that did not reach the target.")] = False,
+) -> None:
+    """Move a partition, or key groups, to another store. Stop both services first; call it again after a crash."""
+    if (to is None) != (groups is None) or (groups is not None and not drained_to):
+        raise typer.BadParameter("--groups, --to and --drained-to go together.")
+    if cancel:
+        moving.cancel(source, target, partition)
+    elif to is None or groups is None:
+        typer.echo(f"{moving.move(source, target, partition)} series moved")
+    else:
+        numbers = _numbers(groups)
+        typer.echo(f"{moving.move_groups(source, target, partition, to, numbers, drained_to)} series moved")
+
+
+@app.command()
+def migrate(
+    old: Annotated[Path, typer.Argument(help="Configuration of the service that was stopped.")],
+    new: Annotated[Path, typer.Argument(help="Configuration with another model, filter or seed, and a new store.")],
+    function: Annotated[
+        str, typer.Option("--with", help="Makes the new state of a series: module:function.")
+    ] = "paramfilter_streams.migrating:posterior_as_prior",
+) -> None:
+    """Make the store of NEW from that of OLD, which stays as it is. This runs code of the module that you name."""
+    from paramfilter_streams import migrating  # loads JAX, which the other commands do without
+    from paramfilter_streams.serving.configuration import read_configuration
+
+    sys.path.insert(0, "")
+    module, _, name = function.partition(":")
+    before, after = read_configuration(old), read_configuration(new)
+    made = getattr(importlib.import_module(module), name or "migrate")
+    places = before.store["path"], after.store["path"]
+    count = migrating.migrate(*places, before.make_residents(), after.make_residents(), made)
+    typer.echo(f"{count} series migrated")
+
+
+def _numbers(text: str) -> list[int]:
+    """Read key groups, such as 3,17,43-63."""
+    found = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal():
+            raise typer.BadParameter(f"--groups is a list of numbers and ranges, such as 3,17,43-63; got {text!r}.")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+@app.command()
+def groups(before: int, after: int) -> None:
+    """Print which key groups change their partition when a log of BEFORE partitions gets AFTER, as JSON lines."""
+    for one in moves_between(before, after):
+        typer.echo(json.dumps({**one._asdict(), "groups": ",".join(map(str, one.groups))}))

@@ -84,6 +84,14 @@ class JetStreamLog:
         except self._connection.troubles as error:
             raise DataError(f"the stream {self.stream!r} cannot be read: {error}.") from error
 
+    def position(self, offset: int) -> Position:
+        """Return the position of a sequence number of the stream as it is now.
+
+        Args:
+            offset: The number of a message, or one more than that of the last.
+        """
+        return Position(offset, self._connection.call(self._about())["created"])
+
     def acknowledge(self, positions: Mapping[str, int]) -> None:
         """Tell the server that all before these offsets can go."""
         done = max(positions.values())
@@ -120,7 +128,7 @@ class JetStreamLog:
         self._delivered, self.lag = deliveries[-1], got[-1].metadata.num_pending
         self._replies[end] = got[-1].reply
         found = [
-            Message(one.subject, number + 1, one.data, self._source)
+            Message(one.subject, number + 1, one.data, self._source, one.metadata.timestamp.timestamp())
             for one, number in zip(got, numbers, strict=True)
             if number >= positions[one.subject].offset
         ]

@@ -73,7 +73,7 @@ class KafkaLog:
         errors = [one.error() for one in got if one.error() and one.error().name() != "_PARTITION_EOF"]
         for error in errors:
             self._refuse_unless_away(error)
-        found = [Message(str(one.partition()), one.offset() + 1, one.value() or b"") for one in got if not one.error()]
+        found = [_message(one) for one in got if not one.error()]
         if errors and not found:
             raise LogUnreachableError(str(errors[0]))
         self._reads_from |= {message.partition: message.next_offset for message in found}
@@ -127,3 +127,10 @@ class KafkaLog:
             )
         if error.name() not in AWAY:
             raise DataError(f"the topic {self.topic!r} cannot be read: {error}.")
+
+
+def _message(one: Any) -> Message:
+    kind, milliseconds = one.timestamp()  # kind 0: there is none
+    return Message(
+        str(one.partition()), one.offset() + 1, one.value() or b"", time=milliseconds / 1000 if kind else None
+    )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from paramfilter_streams.events import LARGEST_EVENT
 
@@ -55,12 +55,14 @@ class Message(NamedTuple):
         next_offset: Where the one after it stands.
         raw: Its lines; None if there is nothing for us up to there.
         source: What the offset belongs to.
+        time: When the log got it, in seconds, the same whenever it is read; None if the log does not say.
     """
 
     partition: str
     next_offset: int
     raw: bytes | None
     source: str = ""
+    time: float | None = None
 
     @property
     def next(self) -> Position:
@@ -72,6 +74,7 @@ class Message(NamedTuple):
         return position is not None and self.source == position.source and self.next_offset <= position.offset
 
 
+@runtime_checkable
 class Log(Protocol):
     """A source of messages that can be read again."""
 

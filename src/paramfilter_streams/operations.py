@@ -112,17 +112,18 @@ def reset_series(path: str | os.PathLike, name: str, next_step: int, keep_state:
         dropped = [event for number, event in sorted(ledger.held.items()) if number < next_step]
         held = {number: event for number, event in ledger.held.items() if number >= next_step}
         # Steps before the new one count as taken without an event, so that what still comes of them is kept as late.
-        late = _put_aside(ledger.partition, partition, dropped)
+        late = put_aside(ledger.partition, partition, dropped, "an operator took its series past it")
         new = Ledger(ledger.partition, next_step - 1, (1 << min(next_step - 1, WINDOW)) - 1, next_step > WINDOW, held)
         store.commit(Commit([(name, new, state if keep_state else b"")], {ledger.partition: partition}, (), late))
 
 
-def _put_aside(where: str, partition: Partition, events: list[Any]) -> list[Quarantined]:
+def put_aside(where: str, partition: Partition, events: list[Any], reason: str) -> list[Quarantined]:
+    """Count events that will take no step as late, and return what is to be kept of them."""
     found = []
     for event in events:
         number = partition.counts[Fate.LATE] + partition.counts[Fate.QUARANTINED]
         raw = json.dumps({"series": event.series, "seq": event.sequence}).encode()
-        found.append(Quarantined(where, number, "an operator took its series past it", raw))
+        found.append(Quarantined(where, number, reason, raw))
         partition.counts[Fate.LATE] += 1
     return found
 

@@ -78,6 +78,7 @@ class Ledger:
         gaps: Bit k is set if the step k before the last had no event.
         has_old_gaps: Whether some step before those had none.
         held: Events that wait for a step before them, by their sequence number.
+        seen: When the log got the last event that was a step or waits, in seconds; None if that is not kept.
     """
 
     partition: str
@@ -85,6 +86,7 @@ class Ledger:
     gaps: int = 0
     has_old_gaps: bool = False
     held: dict[int, Event] = field(default_factory=dict)
+    seen: float | None = None
 
     def advance(self, event: Event | None) -> Step:
         """Take the next step, with its event or without."""
@@ -97,7 +99,14 @@ class Ledger:
 
     def copy(self) -> Ledger:
         """Return the same, which stays as it is when this one goes on."""
-        return Ledger(self.partition, self.sequence, self.gaps, self.has_old_gaps, dict(self.held))
+        return Ledger(self.partition, self.sequence, self.gaps, self.has_old_gaps, dict(self.held), self.seen)
+
+    def has_been_idle(self, time: float | None, longest: float) -> bool:
+        """Tell whether an event at a time of the log ends a pause of more than so many seconds; keep the time."""
+        if time is None:
+            raise DataError("this log does not say when it got its messages, which forget_after needs; leave that out.")
+        before, self.seen = self.seen, time if self.seen is None else max(time, self.seen)
+        return before is not None and time - before > longest
 
     def past(self, sequence: int) -> Fate:
         """Say what an event is whose step has been taken; late if it may be late, since those are kept."""

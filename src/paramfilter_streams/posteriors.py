@@ -78,6 +78,11 @@ def unpacked(content: bytes, columns: Sequence[str]) -> Posterior:
     return Posterior(sequence, FATES[fate], dict(zip(columns, values.tolist(), strict=True)))
 
 
+def sequence_of(content: bytes) -> int:
+    """Return the sequence number of a posterior."""
+    return _HEAD.unpack_from(content)[1]
+
+
 def outputs_of(steps: Sequence[tuple[str, Step]], figures: np.ndarray, columns: Sequence[str]) -> list[Output]:
     """Return the lines of some steps."""
     outputs = []

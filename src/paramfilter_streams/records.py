@@ -11,19 +11,35 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from paramfilter_streams.events import Event
+from paramfilter_streams.groups import NUM_GROUPS, key_group
 from paramfilter_streams.logs import Position
 from paramfilter_streams.ordering import Fate, Ledger
 
 CHECKSUM = struct.Struct("<I")
-_LEDGER = struct.Struct("<BQQ?I")
+_LEDGER, _SEEN = struct.Struct("<BQQBI"), struct.Struct("<d")
+_HAS_OLD_GAPS, _HAS_SEEN = 1, 2
+
+
+class Leaving(TypedDict):
+    """A move that has begun and not ended.
+
+    Attributes:
+        store: The name that the target store gave itself.
+        groups: The key groups that move; None if the whole partition moves.
+        to: The partition that the groups move to.
+    """
+
+    store: str
+    groups: list[int] | None
+    to: str
 
 
 @dataclass
 class Partition:
-    """How far a partition has been read, and how its events ended.
+    """How far a partition has been read, how its events ended, and what of it has moved to another store.
 
     Attributes:
         offset: Where to go on.
@@ -32,6 +48,11 @@ class Partition:
         received: How many events there were.
         filled: Steps that were taken without an event.
         num_series: Series whose events stand in it.
+        epoch: How often something of it has moved away, in all stores together.
+        is_gone: Whether another store owns it now.
+        given: Key groups whose series now belong to another partition.
+        taken: From which partitions key groups have come, and the epoch of the last move from each.
+        leaving: A move that has begun and not ended, or None.
     """
 
     offset: int = 0
@@ -40,6 +61,11 @@ class Partition:
     received: int = 0
     filled: int = 0
     num_series: int = 0
+    epoch: int = 0
+    is_gone: bool = False
+    given: tuple[int, ...] = ()
+    taken: Mapping[str, int] = field(default_factory=dict)
+    leaving: Leaving | None = None
 
     def copy(self) -> Partition:
         """Return the same, which stays as it is when this one goes on."""
@@ -54,6 +80,10 @@ class Partition:
     def waiting(self) -> int:
         """Events that have not ended yet: they wait for one before them."""
         return self.received - sum(self.counts.values())
+
+    def has_given(self, series: str) -> bool:
+        """Tell whether a series is no longer taken from this partition."""
+        return self.is_gone or (bool(self.given) and key_group(series) in self.given)
 
 
 class Quarantined(NamedTuple):
@@ -80,12 +110,16 @@ class Commit(NamedTuple):
         partitions: All partitions that have moved, by name.
         posteriors: Name, sequence number and content of each new posterior.
         quarantined: What was put aside.
+        deleted: Series that are removed, with their posteriors, before anything is written.
+        emptied: Partitions whose quarantine is removed.
     """
 
     rows: Iterable[tuple[str, Ledger, bytes]]
     partitions: Mapping[str, Partition]
     posteriors: Iterable[tuple[str, int, bytes]] = ()
     quarantined: Iterable[Quarantined] = ()
+    deleted: Iterable[str] = ()
+    emptied: Iterable[str] = ()
 
 
 def sealed(key: bytes, content: bytes) -> bytes:
@@ -97,14 +131,28 @@ def ledger_bytes(ledger: Ledger) -> bytes:
     """Return a ledger as bytes; the state of its series follows them."""
     held = json.dumps([list(event) for event in ledger.held.values()]).encode() if ledger.held else b""
     partition = ledger.partition.encode()
-    head = _LEDGER.pack(len(partition), ledger.sequence, ledger.gaps, ledger.has_old_gaps, len(held))
-    return head + partition + held
+    flags = _HAS_OLD_GAPS * ledger.has_old_gaps | _HAS_SEEN * (ledger.seen is not None)
+    head = _LEDGER.pack(len(partition), ledger.sequence, ledger.gaps, flags, len(held))
+    return head + partition + held + (b"" if ledger.seen is None else _SEEN.pack(ledger.seen))
+
+
+_OF_MOVES = ("epoch", "is_gone", "given", "taken", "leaving")
+
+
+def partition_bytes(partition: Partition) -> bytes:
+    """Return a partition as bytes; fields that say that nothing has moved are left out."""
+    said = {name: value for name, value in vars(partition).items() if value or name not in _OF_MOVES}
+    return json.dumps(said).encode()
 
 
 def partition_of(content: bytes) -> Partition:
     """Read a partition."""
     partition = Partition(**json.loads(content))
+    partition.given = tuple(partition.given)
     numbers = [partition.offset, partition.received, partition.filled, partition.num_series, *partition.counts.values()]
+    numbers += [partition.epoch, *partition.taken.values()]
+    if not all(type(one) is int and 0 <= one < NUM_GROUPS for one in partition.given):
+        raise ValueError("key groups are small numbers")
     if not isinstance(partition.source, str):
         raise ValueError("a source is a text")
     if partition.counts.keys() != set(Fate) or not all(type(one) is int and one >= 0 for one in numbers):
@@ -114,12 +162,15 @@ def partition_of(content: bytes) -> Partition:
 
 def ledger_of(content: bytes) -> tuple[Ledger, int]:
     """Read a ledger, and say where the state begins."""
-    length, sequence, gaps, has_old_gaps, held_size = _LEDGER.unpack_from(content)
+    length, sequence, gaps, flags, held_size = _LEDGER.unpack_from(content)
     start = _LEDGER.size + length
-    if start + held_size > len(content):
+    end = start + held_size
+    if end > len(content) or flags > _HAS_OLD_GAPS | _HAS_SEEN:
         raise ValueError("a series is shorter than it says")
-    held = [Event(*one) for one in json.loads(content[start : start + held_size] or b"[]")]
-    ledger = Ledger(
-        content[_LEDGER.size : start].decode(), sequence, gaps, has_old_gaps, {event.sequence: event for event in held}
-    )
-    return ledger, start + held_size
+    held = {event.sequence: event for event in (Event(*one) for one in json.loads(content[start:end] or b"[]"))}
+    partition, has_old_gaps, has_seen = content[_LEDGER.size : start].decode(), flags & _HAS_OLD_GAPS, flags & _HAS_SEEN
+    if not has_seen:
+        return Ledger(partition, sequence, gaps, bool(has_old_gaps), held), end
+    return Ledger(
+        partition, sequence, gaps, bool(has_old_gaps), held, *_SEEN.unpack_from(content, end)
+    ), end + _SEEN.size

@@ -34,6 +34,10 @@ LARGEST_BATCH = 4096
 """Rows of one call of the compiled step."""
 
 
+ROWS_AT_A_TIME = 4096
+"""Rows that are taken from a store or a file at once: all would need as much memory again as the states."""
+
+
 class Residents(Protocol):
     """States of many series, by name.
 
@@ -55,7 +59,11 @@ class Residents(Protocol):
         ...
 
     def start(self, names: Sequence[str]) -> None:
-        """Start new series."""
+        """Start new series, or some that are here once more."""
+        ...
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Let go of some series, and make room for others."""
         ...
 
     def step(
@@ -101,6 +109,7 @@ class FleetResidents:
         self.columns = columns_of(filter)
         self._key = jax.random.key(seed)
         self._row_of: dict[str, int] = {}
+        self._free = list(range(room))[::-1]
         self._batch = -(-min(room, largest_batch) // BLOCK) * BLOCK
         shapes = jax.eval_shape(filter.init, self._key, filter.model.example_inputs)
         self._layout = _Layout(shapes)
@@ -121,14 +130,21 @@ class FleetResidents:
         return jax.tree.map(lambda leaf: leaf[self._row_of[name]], self._series)
 
     def start(self, names: Sequence[str]) -> None:
-        """Start new series from the prior; their keys depend on the seed and their names alone."""
-        if len(self._row_of) + len(names) > self.room:
-            raise DataError(f"there is room for {self.room} series and no more.")
+        """Start series from the prior, new ones or again; their keys depend on the seed and their names alone."""
+        self._make_places(names, f"there is room for {self.room} series and no more.")
         for first in range(0, len(names), self._batch):
-            some = names[first : first + self._batch]
-            numbers = range(len(self._row_of), len(self._row_of) + len(some))
-            self._row_of |= dict(zip(some, numbers, strict=True))
-            self._start_rows(some)
+            self._start_rows(names[first : first + self._batch])
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Let go of some series, and make room for others."""
+        self._free += [self._row_of.pop(name) for name in names]
+
+    def _make_places(self, names: Sequence[str], refusal: str) -> None:
+        new = [name for name in names if name not in self._row_of]
+        if len(new) > len(self._free):
+            raise DataError(refusal)
+        for name in new:
+            self._row_of[name] = self._free.pop()
 
     def _start_rows(self, names: Sequence[str]) -> None:
         keys = keys_for(self._key, (*names, *[None] * (self._batch - len(names))))
@@ -158,12 +174,33 @@ class FleetResidents:
             parts.append(self._layout.as_bytes(taken)[: len(some)])
         return np.concatenate(parts)
 
+    def packed(self, series: Any) -> UInt8[np.ndarray, "some byte"]:
+        """Return states of this filter, with a leading axis of series, as bytes; they need not be here."""
+        return self._layout.as_bytes(series)
+
+    def unpacked(self, row: bytes) -> Any:
+        """Return the state of one series from bytes; it need not be here."""
+        return jax.tree.map(lambda leaf: leaf[0], self._layout.from_bytes([row], 1))
+
+    def key_of(self, name: str) -> Any:
+        """Return the random key that a series starts with."""
+        return keys_for(self._key, (name,))[0]
+
+    def difference(self, state: Any) -> str:
+        """Say how something differs from a state of this filter; empty if it is one."""
+        if jax.tree.structure(state) != self._layout.structure:
+            return "it has another structure, or another filter made it"
+        for (name, wanted), found in zip(self._layout.leaves(), jax.tree.leaves(state), strict=True):
+            found = jax.eval_shape(jnp.asarray, found)
+            if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+                return (
+                    f"{name} has shape {found.shape} of {found.dtype}, and should have {wanted.shape} of {wanted.dtype}"
+                )
+        return ""
+
     def put(self, names: Sequence[str], rows: Sequence[bytes]) -> None:
         """Take up the states of some series that are not here yet, or replace them, from bytes."""
-        new = [name for name in names if name not in self._row_of]
-        if len(self._row_of) + len(new) > self.room:
-            raise DataError(f"the store has more series than there is room for, {self.room}; give more room.")
-        self._row_of |= {name: row for row, name in enumerate(new, len(self._row_of))}
+        self._make_places(names, f"the store has more series than there is room for, {self.room}; give more room.")
         for first in range(0, len(names), self._batch):
             some = slice(first, first + self._batch)
             states = self._layout.from_bytes(rows[some], self._batch)
@@ -200,18 +237,22 @@ class _Layout:
     def __init__(self, shapes: Any):
         self.shapes = shapes
         leaves, self.structure = jax.tree.flatten(shapes)
-        paths = jax.tree_util.tree_flatten_with_path(shapes)[0]
         self.is_key = [jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in leaves]
         plain = [
             jax.eval_shape(jax.random.key_data, leaf) if key else leaf
             for leaf, key in zip(leaves, self.is_key, strict=True)
         ]
         self.parts = [(np.dtype(leaf.dtype), leaf.shape) for leaf in plain]
-        names = [jax.tree_util.keystr(path).lstrip(".") for path, _ in paths]
+        names = [name for name, _ in self.leaves()]
         self.text = json.dumps(
             [[name, dtype.str, shape] for name, (dtype, shape) in zip(names, self.parts, strict=True)]
         )
         self.sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in self.parts]
+
+    def leaves(self) -> list[tuple[str, Any]]:
+        """Return the names and shapes of the arrays of a state."""
+        paths = jax.tree_util.tree_flatten_with_path(self.shapes)[0]
+        return [(jax.tree_util.keystr(path).lstrip("."), leaf) for path, leaf in paths]
 
     def empty(self, num_rows: int) -> Any:
         """Return rows of zeros."""

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
+import itertools
 import os
 import struct
 import subprocess
 import sys
 import threading
+import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ from paramfilter_streams.records import (
     Quarantined,
     ledger_bytes,
     ledger_of,
+    partition_bytes,
     partition_of,
     sealed,
 )
@@ -65,7 +67,10 @@ COMMITS = b"commits"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Errors of a disk, or of a user's share of it, that has no room."""
 
-_NUMBER = b"number"
+RECORDS_AT_A_TIME = 4096
+"""Records that a commit seals before it writes them."""
+
+_NUMBER, _ID = b"number", b"id"
 
 _SLOT = struct.Struct(">I")
 
@@ -141,6 +146,20 @@ class Store:
             raise self._named(error) from error
         self._num_commits += 1
 
+    def identity(self) -> dict[str, str]:
+        """Return what the rows belong to, as `Store(identity=...)` takes it; empty if that was never said."""
+        said = {key.decode(): content.decode() for key, content in self._all(b"about")}
+        return {name: text for name, text in said.items() if name not in ("format", "keep")}
+
+    def own_name(self) -> str:
+        """Return a name that no other store has; it is drawn when it is first needed."""
+        with self._in_use, self._environment.begin(write=True, db=self._tables[COMMITS]) as transaction:
+            value = transaction.get(_ID)
+            if value is None:
+                value = sealed(_ID, uuid.uuid4().hex.encode())
+                transaction.put(_ID, value)
+        return self._unsealed(_ID, value).decode()
+
     def _number(self, transaction: Any) -> int:
         """Return the number of the last commit."""
         value = transaction.get(_NUMBER, db=self._tables[COMMITS])
@@ -148,14 +167,26 @@ class Store:
 
     def _write(self, transaction: Any, commit: Commit) -> None:
         def put(table: bytes, items: Iterable[tuple[bytes, bytes]]) -> None:
-            records = [(key, sealed(key, content)) for key, content in items]
             with transaction.cursor(self._tables[table]) as cursor:
-                cursor.putmulti(records)
+                for some in itertools.batched(items, RECORDS_AT_A_TIME):
+                    cursor.putmulti([(key, sealed(key, content)) for key, content in some])
 
+        for name in commit.deleted:
+            transaction.delete(name.encode(), db=self._tables[b"series"])
+            self._delete(transaction, b"posteriors", name.encode() + b"\0")
+        for name in commit.emptied:
+            self._delete(transaction, b"quarantine", name.encode())
         put(b"series", ((name.encode(), ledger_bytes(ledger) + state) for name, ledger, state in commit.rows))
         put(b"posteriors", ((self._slot(name, number), content) for name, number, content in commit.posteriors))
         put(b"quarantine", (self._put_aside(one) for one in commit.quarantined))
-        put(b"partitions", ((name.encode(), json.dumps(vars(one)).encode()) for name, one in commit.partitions.items()))
+        put(b"partitions", ((name.encode(), partition_bytes(one)) for name, one in commit.partitions.items()))
+
+    def _delete(self, transaction: Any, table: bytes, prefix: bytes) -> None:
+        """Delete the records of one series or partition: those whose key is a prefix and the number of a slot."""
+        with transaction.cursor(self._tables[table]) as cursor:
+            found = cursor.set_range(prefix)
+            while found and cursor.key().startswith(prefix):
+                found = cursor.delete() if len(cursor.key()) == len(prefix) + _SLOT.size else cursor.next()
 
     def partitions(self) -> dict[str, Partition]:
         """Return how far each partition has been read."""
@@ -178,6 +209,21 @@ class Store:
         wanted = sum(one.num_series for one in self.partitions().values())
         if found != wanted:
             raise self._damaged(f"it holds {found} series and says that there are {wanted}")
+
+    def row(self, name: str) -> tuple[Ledger, bytes] | None:
+        """Return ledger and state of one series; None if there is no such series."""
+        with self._environment.begin(db=self._tables[b"series"]) as transaction, self.reading():
+            value = transaction.get(name.encode())
+            if value is None:
+                return None
+            content = self._unsealed(name.encode(), value)
+            ledger, size = ledger_of(content)
+            return ledger, content[size:]
+
+    def series(self) -> list[str]:
+        """Return the names of all series."""
+        with self._environment.begin(db=self._tables[b"series"]) as transaction, transaction.cursor() as cursor:
+            return [name.decode() for name in cursor.iternext(values=False)]
 
     def posteriors(self, name: str) -> list[bytes]:
         """Return the last posteriors of a series; any order, none if there is no such series."""

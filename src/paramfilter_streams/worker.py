@@ -18,19 +18,20 @@ it when it is durable.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from paramfilter.errors import DataError, StoreError
+from paramfilter_streams.batches import Batch
 from paramfilter_streams.commits import Committer
 from paramfilter_streams.events import LARGEST_EVENT, Event, RefusedEvent
 from paramfilter_streams.histogram import Histogram
 from paramfilter_streams.logs import Log, LogUnreachableError, Message, Position
 from paramfilter_streams.ordering import Fate, Ledger, Rules, Step
 from paramfilter_streams.posteriors import Output, Posterior, Sink, WritesOnce, outputs_of, packed, unpacked
+from paramfilter_streams.presence import Limits, Presence
 from paramfilter_streams.records import Commit, Partition, Quarantined
 from paramfilter_streams.residents import Residents
 from paramfilter_streams.store import DiskFullError, Store
@@ -60,10 +61,6 @@ class Pace:
     most_quarantined: float = 1.0
 
 
-ROWS_AT_A_TIME = 4096
-"""Rows that are taken from the store at once: all of them would need as much memory again as the states."""
-
-
 class Worker[States: Residents]:
     """Takes the events of a log to durable posteriors.
 
@@ -74,6 +71,7 @@ class Worker[States: Residents]:
         sink: Where outputs go too, or None.
         rules: What to do with events out of order.
         pace: How much is done at a time.
+        limits: How many series there may be, and for how long.
     """
 
     def __init__(
@@ -84,6 +82,7 @@ class Worker[States: Residents]:
         sink: Sink | None = None,
         rules: Rules = Rules(),
         pace: Pace = Pace(),
+        limits: Limits = Limits(),
     ):
         if residents.parser.inputs_shape is not None and rules.fill_gaps:
             raise DataError(
@@ -91,13 +90,14 @@ class Worker[States: Residents]:
                 "use Rules(fill_gaps=False, reorder=...)."
             )
         self.residents, self.log, self.store, self.sink = residents, log, store, sink
-        self.rules, self.pace = rules, pace
+        self.rules, self.pace, self.limits = rules, pace, limits
         self.is_ready = False
         self.delays: list[float] = []
         """Seconds from each event's `at` to its commit, of the last that became durable."""
         self._changes = _Changes()
         self._committer, self._made_at = Committer(store), []
-        self._ledgers: dict[str, Ledger] = {}
+        self._presence = Presence(residents, store, limits)
+        self._under_way: frozenset[str] = frozenset()
         self._partitions: dict[str, Partition] = {}
         self._committed: dict[str, Partition] = {}
         self._left: Sequence[Message] = ()
@@ -114,13 +114,7 @@ class Worker[States: Residents]:
             self._committed = self.partitions
             if isinstance(self.sink, WritesOnce):
                 self._written = self.sink.written()
-            for some in itertools.batched(self.store.rows(), ROWS_AT_A_TIME):
-                self._ledgers |= {name: ledger for name, ledger, _ in some}
-                stored = [(name, row) for name, _, row in some if row]
-                if stored:
-                    self.residents.put([name for name, _ in stored], [row for _, row in stored])
-                if len(stored) < len(some):  # series that an operator has reset
-                    self.residents.start([name for name, _, row in some if not row])
+            self._presence.recover(self._partitions)
             self.residents.warm_up()
             self.is_ready = True
 
@@ -215,7 +209,7 @@ class Worker[States: Residents]:
         found = {}
         with self.store.reading():
             for name in names:
-                ledger = self._ledgers.get(name)
+                ledger = self._presence.ledgers.get(name)
                 content = None if ledger is None else self.store.posterior(name, ledger.sequence)
                 posterior = None if content is None else unpacked(content, self.residents.columns)
                 if ledger is None or posterior is None or posterior.sequence != ledger.sequence:
@@ -227,9 +221,7 @@ class Worker[States: Residents]:
     def _begin_commit(self) -> None:
         """Hand over a copy of what has changed."""
         changes, self._changes = self._changes, _Changes()
-        names = sorted(changes.series)
-        packed = self.residents.rows(names) if names else ()
-        rows = [(name, self._ledgers[name].copy(), row.tobytes()) for name, row in zip(names, packed, strict=True)]
+        rows, self._under_way = self._presence.rows(sorted(changes.series)), frozenset(changes.series)
         moved = {name: self._partitions[name].copy() for name in changes.partitions}
         posteriors = [(name, number, content) for (name, number), content in changes.posteriors.items()]
         self._committer.begin(Commit(rows, moved, posteriors, changes.quarantined))
@@ -241,6 +233,8 @@ class Worker[States: Residents]:
         if durable is not None:
             self.delays = [durable.since - at for at in self._made_at]
             self._committed = {**self._committed, **durable.commit.partitions}
+            self._under_way = frozenset()
+            self._presence.saved(self._changes.series)
             self.log.acknowledge({name: one.offset for name, one in durable.commit.partitions.items()})
 
     def _settle_if_there_is_room(self) -> None:
@@ -267,8 +261,12 @@ class Worker[States: Residents]:
         """Return the next messages of the log; none if it is away."""
         try:
             for name in self.log.partitions:
-                self._partitions.setdefault(name, Partition())
-            positions = {name: one.position for name, one in self._partitions.items()}
+                if self._partitions.setdefault(name, Partition()).is_gone:
+                    raise DataError(
+                        f"the partition {name!r} was moved from the store at {self.store.path} to another, which owns "
+                        "it now. Take it out of the configuration of this worker."
+                    )
+            positions = {name: one.position for name, one in self._partitions.items() if not one.is_gone}
             messages = self.log.read(positions, self.pace.messages, self.pace.seconds_to_wait)
         except LogUnreachableError:
             time.sleep(self.pace.seconds_to_wait)
@@ -278,37 +276,31 @@ class Worker[States: Residents]:
 
     def _take_in(self, messages: Sequence[Message]) -> int:
         """Order the events of messages, take their steps in rounds of one a series; return how many messages."""
-        rounds: list[list[tuple[str, Step]]] = []
-        next_round: dict[str, int] = {}
-        new: list[str] = []
-        repeated: set[tuple[str, int]] = set()
-        num_taken = num_filled = 0
+        batch = Batch()
         for message in messages:
-            if num_filled > self.pace.filled_steps:
+            lines = () if message.raw is None else message.raw.removesuffix(b"\n").split(b"\n")
+            is_full = batch.num_filled > self.pace.filled_steps or not self._presence.has_room_for(len(lines))
+            if batch.num_messages and is_full:
                 break
-            num_taken += 1
+            batch.num_messages += 1
             partition = self._partitions[message.partition]
             is_written = message.is_before(self._written.get(message.partition))
-            for line in () if message.raw is None else message.raw.removesuffix(b"\n").split(b"\n"):
+            for line in lines:
                 partition.received += 1
-                for name, step in self._steps_of(partition, message.partition, line, new):
-                    number = next_round.get(name, 0)
-                    next_round[name] = number + 1
-                    num_filled += step.event is None
-                    if is_written:
-                        repeated.add((name, step.sequence))
-                    if number == len(rounds):
-                        rounds.append([])
-                    rounds[number].append((name, step))
+                self._take_line(partition, message, line, batch, is_written)
             partition.offset, partition.source = message.next_offset, message.source
             self._changes.partitions.add(message.partition)
-        if new:
-            self.residents.start(new)
-        outputs = [output for one in rounds for output in self._take_steps(one)]
-        if outputs := [one for one in outputs if (one.series, one.sequence) not in repeated]:
-            self._write(outputs, {one.partition: one.next for one in messages[:num_taken]})
+        self._presence.settle(self._changes.series | self._under_way)
+        outputs: list[Output] = []
+        for starting, steps in batch.rounds:
+            if starting:
+                self.residents.start(starting)
+            if steps:
+                outputs += self._take_steps(steps)
+        if outputs := [one for one in outputs if (one.series, one.sequence) not in batch.repeated]:
+            self._write(outputs, {one.partition: one.next for one in messages[: batch.num_messages]})
         self._stop_if_poisoned()
-        return num_taken
+        return batch.num_messages
 
     def _write(self, outputs: Sequence[Output], positions: Mapping[str, Position]) -> None:
         if isinstance(self.sink, WritesOnce):
@@ -316,36 +308,40 @@ class Worker[States: Residents]:
         elif self.sink is not None:
             self.sink.write(outputs)
 
-    def _steps_of(self, partition: Partition, where: str, line: bytes, new: list[str]) -> Iterable[tuple[str, Step]]:
-        """Enter a line into the books, and return the steps that it allows."""
+    def _take_line(self, partition: Partition, message: Message, line: bytes, batch: Batch, is_written: bool) -> None:
+        """Enter a line into the books, and the steps that it allows into the batch."""
         try:
             event = self.residents.parser.parse(line)
-            ledger = self._ledger(event, partition, where, new)
+            ledger = self._ledger(event, partition, message.partition)
         except RefusedEvent as error:
-            self._end(partition, where, Fate.QUARANTINED, str(error), line)
-            return ()
+            self._end(partition, message.partition, Fate.QUARANTINED, str(error), line)
+            return
         arrival = self.rules.arrive(ledger, event)
         if arrival.fate is not None:
-            self._end(partition, where, arrival.fate, arrival.reason, line)
-            return ()
+            self._end(partition, message.partition, arrival.fate, arrival.reason, line)
+            return
         self._changes.series.add(event.series)
+        if self.limits.forget_after is not None and ledger.has_been_idle(message.time, self.limits.forget_after):
+            batch.start(event.series)
         for step in arrival.steps:
+            batch.add(event.series, step, is_written)
             if step.event is None or step.fate is None:
                 partition.filled += 1
                 continue
             partition.counts[step.fate] += 1
             if step.event.at is not None:
                 self._changes.made_at.append(step.event.at)
-        return ((event.series, step) for step in arrival.steps)
 
-    def _ledger(self, event: Event, partition: Partition, where: str, new: list[str]) -> Ledger:
-        ledger = self._ledgers.get(event.series)
+    def _ledger(self, event: Event, partition: Partition, where: str) -> Ledger:
+        ledger = self._presence.find(event.series)
         if ledger is None:
-            if len(self._ledgers) >= self.residents.room:
-                raise RefusedEvent(f"there is room for {self.residents.room} series and no more")
-            ledger = self._ledgers[event.series] = Ledger(where)
+            if partition.has_given(event.series):
+                raise DataError(
+                    f"{where!r} holds an event of the series {event.series!r}, whose key group was moved to another "
+                    "partition. Let producers send it there; if the move came too early, move the group back."
+                )
+            ledger = self._presence.add(event.series, where)
             partition.num_series += 1
-            new.append(event.series)
             self._changes.series.add(event.series)
         if ledger.partition != where:
             raise RefusedEvent("the events of its series come from another partition")

@@ -75,9 +75,9 @@ def test_newest_is_the_last_of_the_latest(worker):
     assert worker.newest([OUTLIER, "sensor-1", "nobody"]) == {
         name: worker.latest(name)[-1] for name in (OUTLIER, "sensor-1")
     }
-    worker._ledgers["sensor-1"].sequence += 1  # a step that is not durable yet
+    worker._presence.ledgers["sensor-1"].sequence += 1  # a step that is not durable yet
     assert worker.newest(["sensor-1"])["sensor-1"].sequence == 3
-    worker._ledgers["sensor-1"].sequence -= 1
+    worker._presence.ledgers["sensor-1"].sequence -= 1
 
 
 def test_worst_first_is_read_again_only_after_a_while(worker, monkeypatch):

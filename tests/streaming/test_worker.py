@@ -130,7 +130,7 @@ def test_a_commit_holds_nothing_that_came_after_it_and_the_log_hears_when_it_is_
     worker.work_once()  # the first batch is committed at once
     names, moved = sorted(residents.names), worker.partitions
     rows = zip(names, residents.rows(names), strict=True)
-    wanted = [(name, repr(worker._ledgers[name]), row.tobytes()) for name, row in rows]
+    wanted = [(name, repr(worker._presence.ledgers[name]), row.tobytes()) for name, row in rows]
     worker.work_once()
     assert worker.partitions["p"].offset == 80 and log.acknowledged == {}
     may_write.set()

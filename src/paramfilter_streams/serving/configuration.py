@@ -36,7 +36,7 @@ addresses. No code, path to code or expression can be given, so whoever may writ
     [http]
     port = 8080
 
-`[rules]` and `[pace]` take the fields of `streaming.Rules` and `streaming.Pace`.
+`[rules]`, `[pace]` and `[limits]` take the fields of `streaming.Rules`, `streaming.Pace` and `streaming.Limits`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from paramfilter.auto import choose_algorithm
 from paramfilter.errors import DataError
 from paramfilter.model import StateSpaceModel
 from paramfilter.presets import PRESETS, auto_filter, node_filter
-from paramfilter_streams import FileLog, FleetResidents, Log, Pace, PipeLog, Rules, Sink, Store, Worker
+from paramfilter_streams import FileLog, FleetResidents, Limits, Log, Pace, PipeLog, Rules, Sink, Store, Worker
 from paramfilter_streams.jetstream import JetStreamLog, JetStreamSink
 from paramfilter_streams.kafka import KafkaLog
 from paramfilter_streams.kafka_sink import KafkaSink
@@ -77,7 +77,7 @@ SINKS: dict[str, Callable[..., Sink]] = {"jetstream": JetStreamSink, "kafka": Ka
 WITH_LASTING_OFFSETS = ("jetstream", "kafka")
 """Logs whose offsets mean the same as long as the log is there; files have other offsets in each file."""
 
-SECTIONS = {"model", "filter", "log", "outputs", "store", "rules", "pace", "http", "snapshots"}
+SECTIONS = {"model", "filter", "log", "outputs", "store", "rules", "pace", "limits", "http", "snapshots"}
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,7 @@ class Configuration:
     outputs: Mapping[str, Any] | None = None
     rules: Rules = Rules()
     pace: Pace = Pace()
+    limits: Limits = field(default_factory=Limits)
     http: Http = field(default_factory=Http)
     snapshots: Snapshots | None = None
 
@@ -152,7 +153,7 @@ class Configuration:
         """Build the filter, open the store and the log; nothing is compiled yet."""
         if (self.outputs or {}).get("transactional_id") and self.log.get("kind") not in WITH_LASTING_OFFSETS:
             raise DataError(f"[outputs] transactional_id needs a log of the kind {' or '.join(WITH_LASTING_OFFSETS)}.")
-        residents = _built(FleetResidents, "filter", self._filter_options())
+        residents = self.make_residents()
         store = _built(Store, "store", {**self.store, "identity": residents.identity})
         try:
             log = _chosen(LOGS, "log", self.log)
@@ -160,7 +161,11 @@ class Configuration:
         except BaseException:
             store.close()
             raise
-        return Worker(residents, log, store, sink, self.rules, self.pace)
+        return Worker(residents, log, store, sink, self.rules, self.pace, self.limits)
+
+    def make_residents(self) -> FleetResidents:
+        """Build the filter and memory for its states."""
+        return _built(FleetResidents, "filter", self._filter_options())
 
     def make_schedule(self) -> Schedule | None:
         """Return what takes snapshots of the store; None if the file asks for none."""
@@ -189,7 +194,7 @@ def read_configuration(path: str | os.PathLike) -> Configuration:
     unknown = content.keys() - SECTIONS
     if unknown:
         raise DataError(f"{path} has the sections {sorted(unknown)}; known are {sorted(SECTIONS)}.")
-    parts = {"rules": Rules, "pace": Pace, "http": Http, "snapshots": Snapshots}
+    parts = {"rules": Rules, "pace": Pace, "limits": Limits, "http": Http, "snapshots": Snapshots}
     given = {name: _built(parts[name], name, part) if name in parts else part for name, part in content.items()}
     return _built(Configuration, "file", given)
 

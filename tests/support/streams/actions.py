@@ -2,9 +2,10 @@
 
 A seed draws one action after another: events are appended to a log (in order, ahead, again, too late, missing, poison),
 batches of any size are worked on, committed or not, the disk is full for a while, the worker dies between two batches,
-before a commit is written or right after. Each time a worker starts, what its store holds must be what `expected` says
-of the log up to the store's offset, in every state, count, posterior and quarantined line. `expected` reads the log
-from its start with nothing but dicts and shares no code with the worker.
+before a commit is written or right after. There may be room in memory for fewer series than there are. Each time a
+worker starts, what its store holds must be what `expected` says of the log up to the store's offset, in every state,
+count, posterior and quarantined line. `expected` reads the log from its start with nothing but dicts and shares no code
+with the worker.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paramfilter_streams import Message, Pace, Position, Rules, Store, Worker
+from paramfilter_streams import Limits, Message, Pace, Position, Rules, Store, Worker
 from paramfilter_streams.records import Commit
 from paramfilter_streams.store import DiskFullError
 from tests.support.streams.draws import numbers
@@ -152,9 +153,9 @@ class Simulation:
         return next(self.draw) % below
 
     def opened(self) -> Worker:
-        residents = HashResidents(row_bytes=DIGEST + 8)
+        residents = HashResidents(room=(1, 2, 4, 1000)[self.pick(4)], row_bytes=DIGEST + 8)
         store = MortalStore(self.folder / "store", residents.identity, keep=KEEP, walk_first=False)
-        worker = Worker(residents, self.log, store, rules=self.rules, pace=Pace(seconds_to_wait=0.0))
+        worker = Worker(residents, self.log, store, None, self.rules, Pace(seconds_to_wait=0.0), Limits(1000))
         worker.recover()
         return worker
 

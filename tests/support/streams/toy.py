@@ -40,7 +40,12 @@ class HashResidents:
         return self.states.keys()
 
     def start(self, names: Sequence[str]) -> None:
+        assert len({*self.states, *names}) <= self.room
         self.states |= {name: (0, hashlib.blake2b(name.encode(), digest_size=DIGEST).digest()) for name in names}
+
+    def drop(self, names: Sequence[str]) -> None:
+        for name in names:
+            del self.states[name]
 
     def step(self, names: Sequence[str], ys: Sequence[list[float]], inputs: Sequence) -> np.ndarray:
         assert len(set(names)) == len(names), "a series has one step a round"
@@ -57,6 +62,7 @@ class HashResidents:
         return np.frombuffer(b"".join(padded), np.uint8).reshape(len(names), self.row_bytes)
 
     def put(self, names: Sequence[str], rows: Sequence[bytes]) -> None:
+        assert len({*self.states, *names}) <= self.room, "give more room"
         for name, row in zip(names, rows, strict=True):
             self.states[name] = struct.unpack_from("<Q", row)[0], row[8 : 8 + DIGEST]
 
