@@ -1,10 +1,9 @@
 """Snapshots of a running store hold one commit, write what has changed, and are refused if torn, stale or foreign."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -96,24 +95,18 @@ def test_a_snapshot_writes_what_has_changed_and_old_ones_are_removed(folder):
 
 def test_a_snapshot_while_commits_go_on_holds_one_of_them(folder):
     send(folder, *range(1, 200))
-    ready, tell = os.pipe()
-    process = os.fork()
-    if not process:
-        try:
-            worker = opened(folder, messages=7, seconds_to_wait=0.01)
-            worker.recover()
-            worker.work_once()
-            worker.commit()
-            os.write(tell, b"x")
-            worker.run(lambda: False, until_idle=True)
-        finally:
-            os._exit(0)
+    worker, is_enough = opened(folder, messages=7, seconds_to_wait=0.01), threading.Event()
+    worker.recover()
+    worker.work_once()
+    worker.commit()
+    thread = threading.Thread(target=worker.run, args=(is_enough.is_set,))
+    thread.start()
     try:
-        os.read(ready, 1)
         taken = [take(folder, keep=9) for _ in range(3)]
     finally:
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
+        is_enough.set()
+        thread.join()
+        worker.close()
     found = []
     for one in taken:
         operations.restore(folder / "kept", folder / f"again-{one['number']}", one["number"])
