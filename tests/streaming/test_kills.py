@@ -13,10 +13,11 @@ from paramfilter_streams.records import Commit
 
 
 @pytest.mark.slow
-def test_kills_at_random_moments_change_nothing():
+@pytest.mark.parametrize("planted", ["nothing", "lost-disks"])
+def test_kills_at_random_moments_change_nothing(planted):
     """A few here; ten thousand by `python -m benchmarks.streams.kills`. Each lock on a store dies with its owner."""
-    program = "import json; from tests.support.streams.kills import run; print(json.dumps(run(4, 'nothing')))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    program = "import json, sys; from tests.support.streams.kills import run; print(json.dumps(run(4, sys.argv[1])))"
+    done = subprocess.run([sys.executable, "-c", program, planted], capture_output=True, text=True, check=True)
     row = json.loads(done.stdout)
     assert row["kills"] >= 4 and row["trials_that_differ"] == 0
 

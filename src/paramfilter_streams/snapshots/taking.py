@@ -183,7 +183,10 @@ def _opened(store: Path) -> Any:
 
 def _told(environment: Any, before: Image | None, began: float) -> About:
     """Return what can be said of a snapshot before its chunks are read."""
-    tables = {name: environment.open_db(name, create=False) for name in (b"about", b"partitions")}
+    try:
+        tables = {name: environment.open_db(name, create=False) for name in (b"about", b"partitions")}
+    except extra("lmdb", EXTRA).Error as error:
+        raise StoreError("nothing has been committed to the store yet, so there is nothing to take.") from error
     found = {}
     with environment.begin() as transaction:
         for name, table in tables.items():

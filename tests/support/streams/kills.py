@@ -5,6 +5,9 @@ process can be forked, killed with SIGKILL at a random moment and forked again s
 trial (a log taken to its end) states, posteriors, counts, quarantine and outputs are compared with those of a run that
 nothing disturbs, byte for byte.
 
+With `lost-disks`, a process takes snapshots meanwhile and is killed with the worker. After some kills the store is
+deleted, and the last snapshot restored.
+
 That the harness sees mistakes is shown by planting them (`STORES`): `offset-first` commits the offsets before the
 states; `no-sync` does not sync, on a disk that loses at each kill all that was not synced (`forgetful-disk` is the
 right store on such a disk).
@@ -12,6 +15,7 @@ right store on such a disk).
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shutil
@@ -22,7 +26,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from paramfilter_streams import FileLog, Output, Pace, Rules, Store, Worker
+from paramfilter.errors import StoreError
+from paramfilter_streams import FileLog, Output, Pace, Rules, Store, Worker, snapshots
 from paramfilter_streams.records import Commit
 from tests.support.streams.draws import numbers
 from tests.support.streams.toy import HashResidents, messy_lines
@@ -75,7 +80,11 @@ STORES: dict[str, type[Store]] = {
     "offset-first": OffsetFirst,
     "forgetful-disk": ForgetfulDisk,
     "no-sync": NoSync,
+    "lost-disks": Store,
 }
+
+KILLS_A_DISK = 10
+"""One kill in so many also takes the disk, with `lost-disks`."""
 
 
 class FileSink:
@@ -162,13 +171,19 @@ def trial(folder: Path, seed: int, planted: str) -> tuple[int, int, list[str]]:
     longest = usual * LONGEST_LIFE
     while True:
         pid = forked(lambda: live(folder / "killed", STORES[planted]))
+        others = [forked(lambda: take_snapshots(folder / "killed"))] if planted == "lost-disks" else []
         # From before the store is open to some dozen commits later.
         time.sleep(longest * (next(draw) / 2**32))
-        os.kill(pid, signal.SIGKILL)
+        for one in (pid, *others):
+            os.kill(one, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
+        for one in others:
+            os.waitpid(one, 0)
         if os.WIFEXITED(status):
             break
         kills += 1
+        if others and next(draw) % KILLS_A_DISK == 0:
+            lose_disk(folder / "killed")
         if (folder / "killed" / "store" / "synced").exists():
             shutil.copy(folder / "killed" / "store" / "synced", folder / "killed" / "store" / "data.mdb")
         lost |= has_lost(folder / "killed")
@@ -182,6 +197,21 @@ def trial(folder: Path, seed: int, planted: str) -> tuple[int, int, list[str]]:
         found = work(folder / "killed", Store)  # all is done by now, so this takes in nothing
         differing += [name for name in wanted if found[name] != wanted[name]]
     return kills, wanted["partitions"]["."]["received"], differing
+
+
+def take_snapshots(folder: Path) -> None:
+    """Take snapshots until killed."""
+    while True:
+        with contextlib.suppress(StoreError):  # there is no store yet, or nothing in it
+            snapshots.take(folder / "store", str(folder / "kept"), keep=2)
+
+
+def lose_disk(folder: Path) -> None:
+    """Delete a store, and restore the last snapshot if there is one."""
+    shutil.rmtree(folder / "store", ignore_errors=True)
+    (folder / "acknowledged").unlink(missing_ok=True)  # what came after the snapshot is read again, and told again
+    if snapshots.listed(str(folder / "kept")):
+        snapshots.restore(str(folder / "kept"), folder / "store")
 
 
 def has_lost(folder: Path) -> bool:
