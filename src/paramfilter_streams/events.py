@@ -6,13 +6,14 @@ An event is one line of JSON, and a message of a log holds one line or many:
 
 `seq` numbers the observations of a series: 1, 2, 3. `y` is a number or an array of the model's shape, with null where
 a value is missing. `inputs` is what the model is told, if it is told anything. `at` is the time at which the event
-was made; it is there for those who measure delays and never enters a state.
+was made; it is there for those who measure delays and never enters a state. `epoch` says how often the producer has
+begun to count again: with a greater epoch, `seq` begins again at 1, and the series goes on where it was.
 
 A line comes from anywhere, so its size and depth are checked before it is parsed, and everything else before it is
 used. What is refused says why, without repeating the data.
 
 >>> EventParser(()).parse(b'{"series": "oslo", "seq": 17, "y": 0.31}')
-Event(series='oslo', sequence=17, y=[0.31], inputs=None, at=None)
+Event(series='oslo', sequence=17, y=[0.31], inputs=None, at=None, epoch=0)
 >>> EventParser(()).parse(b'{"series": "oslo", "seq": 17, "y": 1e999}')
 Traceback (most recent call last):
 ...
@@ -38,7 +39,10 @@ DEEPEST = 8
 LARGEST_SEQUENCE = 2**31 - 1
 """A filter's clock is a 32-bit number."""
 
-FIELDS = frozenset({"series", "seq", "y", "inputs", "at"})
+LARGEST_EPOCH = 2**63 - 1
+"""Room for the time at which a producer started, in nanoseconds."""
+
+FIELDS = frozenset({"series", "seq", "y", "inputs", "at", "epoch"})
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 """What a series may be called."""
@@ -62,6 +66,7 @@ class Event(NamedTuple):
         y: The values of the observation in the order of the array's memory; NaN where missing.
         inputs: The same of what the model is told, or None.
         at: When the event was made, in seconds, or None.
+        epoch: Grows each time the producer begins to count again.
     """
 
     series: str
@@ -69,6 +74,7 @@ class Event(NamedTuple):
     y: list[float]
     inputs: list[float] | None
     at: float | None
+    epoch: int = 0
 
     @property
     def is_missing(self) -> bool:
@@ -109,12 +115,15 @@ class EventParser:
             raise RefusedEvent("series must be a name of 1 to 128 letters, digits, dots, dashes and underscores")
         if type(sequence) is not int or not 1 <= sequence <= LARGEST_SEQUENCE:
             raise RefusedEvent(f"seq must be a whole number from 1 to {LARGEST_SEQUENCE}")
+        epoch = content.get("epoch", 0)
+        if type(epoch) is not int or not 0 <= epoch <= LARGEST_EPOCH:
+            raise RefusedEvent(f"epoch must be a whole number from 0 to {LARGEST_EPOCH}")
         if at is not None and (type(at) not in (int, float) or not abs(at) <= sys.float_info.max):
             raise RefusedEvent("at must be a finite number")
         if "y" not in content:
             raise RefusedEvent("an event has a y; null if the observation is missing")
         y = self._values("y", content["y"], self.y_shape)
-        return Event(name, sequence, y, self._inputs(content.get("inputs")), at)
+        return Event(name, sequence, y, self._inputs(content.get("inputs")), at, epoch)
 
     def _inputs(self, given: Any) -> list[float] | None:
         if self.inputs_shape is None:

@@ -11,6 +11,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def reset_series(path: str | os.PathLike, name: str, next_step: int, keep_state:
     Args:
         path: Directory of the store; no worker may be using it.
         name: The series.
-        next_step: Sequence number of the next event.
+        next_step: Sequence number of the next event, in the present epoch of its producer.
         keep_state: True keeps what the series has learned, as if the steps between had not been; False starts from the
             prior when the worker starts.
     """
@@ -109,11 +110,13 @@ def reset_series(path: str | os.PathLike, name: str, next_step: int, keep_state:
             raise StoreError(f"the store at {path} has no series {name!r}.")
         ledger, state = found
         partition = store.partitions()[ledger.partition]
-        dropped = [event for number, event in sorted(ledger.held.items()) if number < next_step]
-        held = {number: event for number, event in ledger.held.items() if number >= next_step}
+        first = ledger.base + next_step
+        dropped = [event for number, event in sorted(ledger.held.items()) if number < first]
+        held = {number: event for number, event in ledger.held.items() if number >= first}
         # Steps before the new one count as taken without an event, so that what still comes of them is kept as late.
         late = put_aside(ledger.partition, partition, dropped, "an operator took its series past it")
-        new = Ledger(ledger.partition, next_step - 1, (1 << min(next_step - 1, WINDOW)) - 1, next_step > WINDOW, held)
+        gaps = (1 << min(first - 1, WINDOW)) - 1
+        new = replace(ledger, sequence=first - 1, gaps=gaps, has_old_gaps=first > WINDOW, held=held, seen=None)
         store.commit(Commit([(name, new, state if keep_state else b"")], {ledger.partition: partition}, (), late))
 
 

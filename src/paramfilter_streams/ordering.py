@@ -7,7 +7,7 @@ observation. Every event ends in one of five ways:
 - *applied*: it was a step of its series;
 - *missing*: it was a step too, and said that there is no observation;
 - *duplicate*: its step had been taken with an event before;
-- *late*: its step had been taken without one;
+- *late*: its step had been taken without one, or its producer has begun to count again since;
 - *quarantined*: it was not fit for a step at all.
 
 What becomes of an event depends on the events of its series before it, in the order of the log, and on nothing else:
@@ -24,11 +24,11 @@ not on how they were cut into batches, and not on a clock.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from paramfilter.errors import DataError
-from paramfilter_streams.events import Event
+from paramfilter_streams.events import LARGEST_SEQUENCE, Event
 
 WINDOW = 64
 """How many of the last steps a series remembers whether they had an event."""
@@ -79,6 +79,8 @@ class Ledger:
         has_old_gaps: Whether some step before those had none.
         held: Events that wait for a step before them, by their sequence number.
         seen: When the log got the last event that was a step or waits, in seconds; None if that is not kept.
+        epoch: The producer's, which grows each time it begins to count again.
+        base: Steps of the series before this epoch.
     """
 
     partition: str
@@ -87,6 +89,8 @@ class Ledger:
     has_old_gaps: bool = False
     held: dict[int, Event] = field(default_factory=dict)
     seen: float | None = None
+    epoch: int = 0
+    base: int = 0
 
     def advance(self, event: Event | None) -> Step:
         """Take the next step, with its event or without."""
@@ -99,7 +103,11 @@ class Ledger:
 
     def copy(self) -> Ledger:
         """Return the same, which stays as it is when this one goes on."""
-        return Ledger(self.partition, self.sequence, self.gaps, self.has_old_gaps, dict(self.held), self.seen)
+        return replace(self, held=dict(self.held))
+
+    def begin(self, epoch: int) -> None:
+        """Number the steps of a new epoch after all that came before."""
+        self.epoch, self.base = epoch, max([self.sequence, *self.held])
 
     def has_been_idle(self, time: float | None, longest: float) -> bool:
         """Tell whether an event at a time of the log ends a pause of more than so many seconds; keep the time."""
@@ -136,6 +144,16 @@ class Rules:
 
     def arrive(self, ledger: Ledger, event: Event) -> Arrival:
         """Enter an event into its series' ledger, and say what follows."""
+        if event.epoch < ledger.epoch:
+            return Arrival(Fate.LATE, f"its producer has begun epoch {ledger.epoch} since")
+        if event.epoch > ledger.epoch:
+            if ledger.held and not self.fill_gaps:
+                return Arrival(Fate.QUARANTINED, "events of the epoch before wait for a step that has not come")
+            ledger.begin(event.epoch)
+        if ledger.base + event.sequence > LARGEST_SEQUENCE:
+            return Arrival(Fate.QUARANTINED, f"a series has at most {LARGEST_SEQUENCE} steps, in all epochs together")
+        if ledger.base:
+            event = event._replace(sequence=ledger.base + event.sequence)
         ahead = event.sequence - ledger.sequence - 1
         if ahead < 0:
             return Arrival(ledger.past(event.sequence))

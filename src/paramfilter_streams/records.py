@@ -19,8 +19,8 @@ from paramfilter_streams.logs import Position
 from paramfilter_streams.ordering import Fate, Ledger
 
 CHECKSUM = struct.Struct("<I")
-_LEDGER, _SEEN = struct.Struct("<BQQBI"), struct.Struct("<d")
-_HAS_OLD_GAPS, _HAS_SEEN = 1, 2
+_LEDGER, _SEEN, _EPOCH = struct.Struct("<BQQBI"), struct.Struct("<d"), struct.Struct("<QQ")
+_HAS_OLD_GAPS, _HAS_SEEN, _HAS_EPOCH = 1, 2, 4
 
 
 class Leaving(TypedDict):
@@ -131,9 +131,11 @@ def ledger_bytes(ledger: Ledger) -> bytes:
     """Return a ledger as bytes; the state of its series follows them."""
     held = json.dumps([list(event) for event in ledger.held.values()]).encode() if ledger.held else b""
     partition = ledger.partition.encode()
-    flags = _HAS_OLD_GAPS * ledger.has_old_gaps | _HAS_SEEN * (ledger.seen is not None)
+    seen = b"" if ledger.seen is None else _SEEN.pack(ledger.seen)
+    epoch = _EPOCH.pack(ledger.epoch, ledger.base) if ledger.epoch else b""
+    flags = _HAS_OLD_GAPS * ledger.has_old_gaps | _HAS_SEEN * bool(seen) | _HAS_EPOCH * bool(epoch)
     head = _LEDGER.pack(len(partition), ledger.sequence, ledger.gaps, flags, len(held))
-    return head + partition + held + (b"" if ledger.seen is None else _SEEN.pack(ledger.seen))
+    return head + partition + held + seen + epoch
 
 
 _OF_MOVES = ("epoch", "is_gone", "given", "taken", "leaving")
@@ -165,12 +167,15 @@ def ledger_of(content: bytes) -> tuple[Ledger, int]:
     length, sequence, gaps, flags, held_size = _LEDGER.unpack_from(content)
     start = _LEDGER.size + length
     end = start + held_size
-    if end > len(content) or flags > _HAS_OLD_GAPS | _HAS_SEEN:
+    if end > len(content) or flags > _HAS_OLD_GAPS | _HAS_SEEN | _HAS_EPOCH:
         raise ValueError("a series is shorter than it says")
     held = {event.sequence: event for event in (Event(*one) for one in json.loads(content[start:end] or b"[]"))}
-    partition, has_old_gaps, has_seen = content[_LEDGER.size : start].decode(), flags & _HAS_OLD_GAPS, flags & _HAS_SEEN
-    if not has_seen:
-        return Ledger(partition, sequence, gaps, bool(has_old_gaps), held), end
-    return Ledger(
-        partition, sequence, gaps, bool(has_old_gaps), held, *_SEEN.unpack_from(content, end)
-    ), end + _SEEN.size
+    name, has_old_gaps = content[_LEDGER.size : start].decode(), bool(flags & _HAS_OLD_GAPS)
+    ledger = Ledger(name, sequence, gaps, has_old_gaps, held)
+    if flags & _HAS_SEEN:
+        (ledger.seen,) = _SEEN.unpack_from(content, end)
+        end += _SEEN.size
+    if flags & _HAS_EPOCH:
+        ledger.epoch, ledger.base = _EPOCH.unpack_from(content, end)
+        end += _EPOCH.size
+    return ledger, end

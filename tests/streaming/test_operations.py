@@ -91,6 +91,28 @@ def test_a_producer_that_begins_again_at_1_can_be_followed(folder):
     assert partition.counts["applied"] == 73 and partition.counts["duplicate"] == 0 and count == 3
 
 
+def test_a_producer_with_a_new_epoch_goes_on_like_one_that_counts_on(folder):
+    in_epoch = lambda epoch, number, y: json.dumps({"series": "a", "seq": number, "y": y, "epoch": epoch}).encode()
+    numbered = [(4, 1), (4, 2), (4, 3), (6, 1), (6, 2), (4, 3), (6, 2), (6, 4)]
+    for name, lines in {
+        "epochs": [in_epoch(*one, 0.1 * place) for place, one in enumerate(numbered)],
+        "counted": [line("a", step, 0.1 * place) for place, step in enumerate([1, 2, 3, 4, 5, 3, 5, 7])],
+    }.items():
+        (folder / name / "log").mkdir(parents=True)
+        for part in (lines[:4], lines[4:]):  # a worker begins in the middle of an epoch
+            with (folder / name / "log" / "1.jsonl").open("ab") as file:
+                file.writelines(one + b"\n" for one in part)
+            found = work(folder / name)
+        assert found[0].waiting == 0
+        if name == "epochs":
+            state, late = found[1], found[0].counts["late"]
+            called("reset", folder / name / "store", "--series", "a", "--next", 6, "--keep-state")
+    assert state == found[1] and late == 1
+    with (folder / "epochs" / "log" / "1.jsonl").open("ab") as file:
+        file.write(in_epoch(6, 6, 0.0) + b"\n")
+    assert work(folder / "epochs")[0].counts["applied"] == 7, "an operator gives numbers of the present epoch"
+
+
 def test_events_that_wait_are_counted_when_a_series_goes_past_them(folder):
     send(folder, 1, 3, 9)
     work(folder, reorder=3)

@@ -53,6 +53,29 @@ def test_of_what_is_too_old_to_be_remembered_late_is_said_if_it_may_be_late():
     assert fates == [Fate.LATE, Fate.LATE, Fate.DUPLICATE]
 
 
+def in_epochs(rules: Rules, numbered):
+    """Return the steps taken (negative if without an event), and all fates, of events (epoch, number)."""
+    ledger, steps, fates = Ledger("p"), [], []
+    for epoch, number in numbered:
+        arrival = rules.arrive(ledger, Event("a", number, [0.0], None, None, epoch))
+        steps += [step.sequence if step.event else -step.sequence for step in arrival.steps]
+        fates.append(arrival.fate)
+    return steps, fates, ledger
+
+
+def test_a_producer_that_begins_a_new_epoch_goes_on_where_it_was():
+    steps, fates, ledger = in_epochs(Rules(), [(7, 1), (7, 2), (9, 1), (9, 1), (9, 2), (7, 3)])
+    assert steps == [1, 2, 3, 4] and (ledger.epoch, ledger.base) == (9, 2)
+    assert fates == [None, None, None, Fate.DUPLICATE, None, Fate.LATE]
+
+
+def test_events_that_wait_come_before_those_of_a_new_epoch():
+    steps, _, ledger = in_epochs(Rules(reorder=1), [(0, 1), (0, 3), (1, 1), (1, 2)])
+    assert steps == [1, -2, 3, 4, 5] and not ledger.held
+    steps, fates, _ = in_epochs(Rules(reorder=1, fill_gaps=False), [(0, 1), (0, 3), (1, 1), (0, 2), (1, 1)])
+    assert steps == [1, 2, 3, 4] and fates[2] == Fate.QUARANTINED, "the gap could not be filled any more"
+
+
 @hypothesis.given(st.lists(st.integers(1, 40), max_size=120), st.integers(0, 5), st.booleans())
 def test_steps_go_up_by_one_and_every_event_ends_or_waits(sequences, reorder, fill_gaps):
     steps, fates, ledger = taken(Rules(reorder, fill_gaps), sequences)
