@@ -37,7 +37,8 @@ RESULTS = ROOT / "benchmarks" / "results" / "mutants.json"
 TESTS = {
     "paramfilter/numerics/weights.py": ["tests/test_weights.py"],
     "paramfilter/nodes/inner/kalman.py": ["tests/nodes/test_inner_filters.py"],
-    "paramfilter/nodes/surface.py": ["tests/nodes/test_surface.py"],
+    "paramfilter/nodes/surfaces/kriging.py": ["tests/nodes/test_kriging.py"],
+    "paramfilter/nodes/surfaces/polynomial.py": ["tests/nodes/test_surface.py"],
     "paramfilter/filters/posterior.py": ["tests/filters/test_posterior.py"],
     "paramfilter/checkpoint.py": ["tests/test_checkpoint.py"],
     "paramfilter_streams/worker.py": ["tests/streaming/test_worker.py", "tests/streaming/test_actions.py"],

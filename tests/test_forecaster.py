@@ -143,6 +143,7 @@ def test_a_new_series_starts_from_the_population():
     assert fitted.predict(1).ds.iloc[-1] == DAYS[4]
 
 
+@pytest.mark.slow
 def test_covariates_enter_the_fit_and_the_forecast():
     heated = pf.StateSpaceModel(
         prior={"slope": dist.Normal(0.0, 4.0)},

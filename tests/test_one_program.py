@@ -34,11 +34,11 @@ def test_step_after_run_and_a_run_of_another_length_compile_nothing(name):
     assert history.info.ess[6] == info.ess, "and both took the same steps"
 
 
-def test_a_fleet_compiles_nothing_after_its_first_run():
+def test_a_fleet_compiles_nothing_after_its_first_run_and_its_first_step():
     fleet = pf.Fleet(pf.storvik_filter(MODEL, 32))
     ids = ["oslo", "lima", "kyiv"]
     start = lambda: fleet.init(jax.random.key(2), ids)
-    fleet.run(start(), np.zeros((3, 4)))
+    fleet.step(fleet.run(start(), np.zeros((3, 4))), np.zeros(3))
     first, second = start(), start()
     with compilations() as count:
         state = fleet.run(first, np.zeros((3, 90)))

@@ -165,7 +165,7 @@ PROBLEMS = {
         None,
     ),
 }
-SLOW = ("student t", "negative binomial")
+SLOW = ("student t", "negative binomial", "poisson")
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,13 @@ def _cover(errors: np.ndarray, ratios: np.ndarray) -> np.ndarray:
 
 def judged(problem: str) -> list[tuple[Row, Verdict]]:
     """Return the rows that were run to their end, each with its verdict, ours first, then the cheapest first."""
-    done = [(row, judge(problem, row)) for row in load(problem) if row["runs"] and "failed" not in row]
+    return _judged(problem, json.dumps([row for row in load(problem) if row["runs"] and "failed" not in row]))
+
+
+@cache
+def _judged(problem: str, rows: str) -> list[tuple[Row, Verdict]]:
+    """Judge rows once, as long as they are the same: the page asks for them some hundred times."""
+    done = [(row, judge(problem, row)) for row in json.loads(rows)]
     return sorted(done, key=lambda pair: (pair[0]["library"] != "ours", pair[1].cpu_seconds))
 
 
