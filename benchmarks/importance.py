@@ -1,4 +1,8 @@
-"""Draws of theta, weighted by the prior and by the likelihood of a forward filter on a grid of the state.
+"""Draws of theta, weighted by the prior and by a likelihood.
+
+The likelihood comes from a forward filter on a grid of the state, or from a bootstrap filter, whose estimate
+is unbiased, so that weights by it are right on average, and only scatter more (M.-N. Tran and others, Importance
+sampling squared for Bayesian inference in latent variable models, 2013).
 
 The proposal is a mixture of t kernels around points that another method drew; a first round corrects that method, which
 may be short of tails, and a second is what counts (M. West, Approximating posterior distributions by mixtures, JRSS B
@@ -20,13 +24,16 @@ from numpyro.distributions import biject_to, constraints
 import paramfilter as pf
 from benchmarks.answers import Answer, lists, worst
 from paramfilter.references import problem as reference_problem
+from paramfilter.references.bootstrap import bootstrap_filter
 from paramfilter.references.forward_filter import UNRESOLVED, forward_filter
-from paramfilter.types import KeyArray
+from paramfilter.types import Inputs, KeyArray
 
 Stretch = Callable[[dict[str, Array], int], Float[Array, ""]]
 """From theta and T to the width of theta's first coordinate given the others, which alone it may depend on."""
 
 NUM_STATE_POINTS = 256
+NUM_PARTICLES = 400
+"""Of a bootstrap filter. On `fitzhugh_nagumo` its log likelihood then has a standard deviation of half a nat."""
 NUM_CENTRES = 1000
 ROUNDS = (1000, 3000)
 """Weighted draws of each round. The first corrects NUTS, which may be short of tails; the second is what counts."""
@@ -71,28 +78,75 @@ def weighted_draws(
     asked = reference_problem.Problem(model, jnp.asarray(ys), None, None, len(ys), 1, lambda x: x[0])
     s = jnp.linspace(low, high, NUM_STATE_POINTS)
 
-    def score(z):
+    def score(key, z):
         found = forward_filter(asked, biject_to(constraints.real), s, z)
         return model.parameters.log_prior(z) + found.log_likelihood, found.edges, found.excess
 
     def width(z):
         return stretch(model.parameters.constrain(z), len(ys))
 
-    score_all = jax.jit(lambda zs: jax.lax.map(score, zs))
-    key_first, key_last = jax.random.split(key)
+    pool, weights, (edges, excess) = in_two_rounds(key, centers, width, score)
+    return WeightedDraws(pool, weights, edges, excess)
+
+
+def weighted_by_particles(
+    key: KeyArray,
+    model: pf.StateSpaceModel,
+    ys: np.ndarray,
+    inputs: Inputs,
+    centers: np.ndarray | Float[Array, "draw param"],
+) -> tuple[Float[Array, "draw param"], Float[Array, " draw"]]:
+    """Return draws of theta with weights by prior and bootstrap filters, each with random numbers of its own."""
+    asked = reference_problem.problem_of(model, ys, inputs, None)
+
+    def score(key, z):
+        population = bootstrap_filter(asked, key, jnp.broadcast_to(z, (NUM_PARTICLES, len(z))))
+        return (model.parameters.log_prior(z) + population.log_likelihood,)
+
+    pool, weights, _ = in_two_rounds(key, centers, lambda z: jnp.ones(()), score)
+    return pool, weights
+
+
+def in_two_rounds(
+    key: KeyArray,
+    centers: np.ndarray | Float[Array, "draw param"],
+    width: Callable[[Float[Array, " param"]], Float[Array, ""]],
+    score: Callable[[KeyArray, Float[Array, " param"]], tuple[Array, ...]],
+) -> tuple[Float[Array, "draw param"], Float[Array, " draw"], tuple[Array, ...]]:
+    """Return draws, their weights, and what else their score says.
+
+    Args:
+        key: A typed key.
+        centers: Coordinates of theta that are roughly drawn from the posterior.
+        width: Of theta's first coordinate given the others.
+        score: From a key and coordinates to the log target, and more.
+    """
+    key_first, key_last, *keys_score = jax.random.split(key, 4)
+    score_all = jax.jit(lambda key, zs: jax.lax.map(lambda both: score(*both), (jax.random.split(key, len(zs)), zs)))
     shares = jnp.full(len(centers), 1.0 / len(centers))
     first, log_proposal = kernel_mixture(key_first, jnp.asarray(centers), shares, width, ROUNDS[0])
-    log_target = score_all(first)[0]
+    log_target, *_ = score_all(keys_score[0], first)
     flattened = normalised(FLATTENING * log_target - log_proposal)
     pool, log_proposal = kernel_mixture(key_last, first, flattened, width, ROUNDS[1])
-    log_target, edges, excess = score_all(pool)
-    return WeightedDraws(pool, normalised(log_target - log_proposal), edges, excess)
+    log_target, *others = score_all(keys_score[1], pool)
+    return pool, normalised(log_target - log_proposal), tuple(others)
 
 
 def weighted_summary(model: pf.StateSpaceModel, draws: WeightedDraws) -> Answer:
     """Return moments of weighted draws, their Monte Carlo errors, and how well the grid held the states."""
     weights = np.asarray(draws.weights)
-    theta = {name: np.asarray(values) for name, values in jax.vmap(model.parameters.constrain)(draws.z).items()}
+    return {
+        "method": "importance sampling, forward filter on a grid of the state",
+        **moments_of(model, draws.z, draws.weights),
+        "density_at_edges": float(weights @ np.max(np.asarray(draws.edges), axis=1)),
+        "unresolved_share": float(np.sum(weights[np.asarray(draws.excess) > UNRESOLVED])),
+    }
+
+
+def moments_of(model: pf.StateSpaceModel, z: Float[Array, "draw param"], weights: Float[Array, " draw"]) -> Answer:
+    """Return moments of weighted draws on the natural scale, with their Monte Carlo errors."""
+    weights = np.asarray(weights)
+    theta = {name: np.asarray(values) for name, values in jax.vmap(model.parameters.constrain)(z).items()}
     mean = {name: weights @ values for name, values in theta.items()}
     sd = {name: np.sqrt(weights @ (values - mean[name]) ** 2) for name, values in theta.items()}
     # the delta method for ratios of sums
@@ -100,15 +154,12 @@ def weighted_summary(model: pf.StateSpaceModel, draws: WeightedDraws) -> Answer:
     errors = {name: np.sqrt(weights**2 @ values**2) for name, values in scaled.items()}
     sd_errors = {name: 0.5 * np.sqrt(weights**2 @ (values**2 - 1) ** 2) for name, values in scaled.items()}
     return {
-        "method": "importance sampling, forward filter on a grid of the state",
         "mean": lists(mean),
         "sd": lists(sd),
         "standard_error_of_mean": worst(errors),
         "standard_error_of_log_sd": worst(sd_errors),
         "effective_draws": float(1.0 / np.sum(weights**2)),
         "largest_weight": float(np.max(weights)),
-        "density_at_edges": float(weights @ np.max(np.asarray(draws.edges), axis=1)),
-        "unresolved_share": float(np.sum(weights[np.asarray(draws.excess) > UNRESOLVED])),
     }
 
 

@@ -16,10 +16,12 @@ from collections.abc import Sequence
 
 from benchmarks.contest import rows, table
 from benchmarks.contest.entry import entries
-from benchmarks.contest.run import BUDGET, contest
+from benchmarks.contest.run import BUDGET, contest_all
 from benchmarks.problems import CONTEST
 
-SMALL_BUDGET = 3.0
+SMALL_BUDGET = 1.0
+CORES = 2
+"""On which problems are run side by side."""
 SMALL_PROBLEMS, SMALL_ENTRIES = ("ar1", "seat_belts"), ("ours", "numpyro", "statsmodels", "dynamax")
 SMALL_ALGORITHMS = ["node", "sir", "nuts", "nuts_noncentered", "maximum_likelihood", "unscented"]
 
@@ -33,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run.add_argument("--entries", nargs="*", choices=known, default=list(known))
     run.add_argument("--algorithms", nargs="*", help="all unless given")
     run.add_argument("--budget", type=float, default=BUDGET, help="CPU seconds a run")
+    run.add_argument("--workers", type=int, default=CORES, help="problems that are run side by side, one on a core")
     enter = commands.add_parser("enter", help="run one entry on all problems")
     enter.add_argument("name", choices=known)
     commands.add_parser("small", help="a short version, kept apart")
@@ -42,16 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(table.report())
     elif chosen.command == "small":
         with rows.kept_apart():
-            for name in SMALL_PROBLEMS:
-                contest(CONTEST[name], [known[entry] for entry in SMALL_ENTRIES], SMALL_ALGORITHMS, SMALL_BUDGET)
+            small = [CONTEST[name] for name in SMALL_PROBLEMS]
+            contest_all(small, [known[name] for name in SMALL_ENTRIES], SMALL_ALGORITHMS, SMALL_BUDGET, CORES)
             print(table.report())
     elif chosen.command == "enter":
-        for problem in CONTEST.values():
-            contest(problem, [known[chosen.name]], None, BUDGET)
+        contest_all([*CONTEST.values()], [known[chosen.name]], None, BUDGET, CORES)
         print(table.standing(chosen.name))
     else:
-        for name in chosen.problems or CONTEST:
-            contest(CONTEST[name], [known[entry] for entry in chosen.entries], chosen.algorithms, chosen.budget)
+        asked = [CONTEST[name] for name in chosen.problems or CONTEST]
+        taking_part = [known[name] for name in chosen.entries]
+        contest_all(asked, taking_part, chosen.algorithms, chosen.budget, chosen.workers)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ The comment is inline script metadata (PEP 723), read without importing the file
     # num_x = [100, 100, 200]
     # ///
 
-A table for each algorithm: its ladder, as lists of the same length, from cheap to dear; `refits = true` if it begins
-anew for each time; `problems` that it is for, with the `reason` why not for all.
+A table for each algorithm: its ladder, as lists of the same length, from cheap to expensive; `refits = true` if it
+begins anew for each time; `compiles = false` if its first run is not slower than others; `problems` that it is for,
+with the `reason` why not for all.
 """
 
 from __future__ import annotations
@@ -30,18 +31,19 @@ FOLDER = Path(__file__).parent / "entries"
 OURS = "ours"
 PROJECT = "paramfilter"
 BLOCK = re.compile(r"^# /// script\n(?P<content>(?:^#.*\n)+?)^# ///$", re.MULTILINE)
-NOT_SIZES = ("refits", "problems", "reason")
+NOT_SIZES = ("refits", "compiles", "problems", "reason")
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """The rungs of one algorithm, from cheap to dear.
+    """The rungs of one algorithm, from cheap to expensive.
 
     Args:
         library: The entry's name.
         algorithm: What its program calls it.
         rungs: Sizes.
         refits: Whether it begins anew for each time.
+        compiles: Whether its first run may take much longer than others.
         problems: The problems it is for; None is all.
         reason: Why it is not for the others.
     """
@@ -50,6 +52,7 @@ class Ladder:
     algorithm: str
     rungs: tuple[dict[str, int], ...]
     refits: bool = False
+    compiles: bool = True
     problems: tuple[str, ...] | None = None
     reason: str = ""
 
@@ -96,7 +99,8 @@ def _ladder(library: str, algorithm: str, table: dict[str, Any]) -> Ladder:
     sizes = {key: values for key, values in table.items() if key not in NOT_SIZES}
     rungs = tuple(dict(zip(sizes, values, strict=True)) for values in zip(*sizes.values(), strict=True))
     problems = tuple(table["problems"]) if "problems" in table else None
-    return Ladder(library, algorithm, rungs or ({},), table.get("refits", False), problems, table.get("reason", ""))
+    refits, compiles = table.get("refits", False), table.get("compiles", True)
+    return Ladder(library, algorithm, rungs or ({},), refits, compiles, problems, table.get("reason", ""))
 
 
 def entries() -> dict[str, Entry]:

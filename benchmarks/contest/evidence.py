@@ -20,23 +20,20 @@ from benchmarks.tables import put_row
 
 NUM_STEPS = 100
 SEEDS = list(range(10))
-MANY, NESTED, OUTER = {"num_particles": 10_000}, {"num_particles": 300}, {"num_theta": 300, "num_x": 300}
+MANY, OUTER = {"num_particles": 10_000}, {"num_theta": 300, "num_x": 300}
 EXACT = {"sin": exact_sin, "ar1": exact_ar1}
 SIZES: dict[tuple[str, str], dict[str, int]] = {
     ("ours", "extended_parameter"): {"num_particles": 1000},
-    ("ours", "paper"): {"num_particles": 1000},
     ("ours", "liu_west"): MANY,
     ("ours", "sir"): MANY,
     ("ours", "storvik"): MANY,
-    ("ours", "nested"): NESTED,
     ("ours", "node"): {"num_particles": 512},
-    ("ours", "smc2"): OUTER,
     ("particles", "smc2"): {"num_theta": 200, "num_x": 300},
     ("smcx", "smc2"): OUTER,
     ("smcs", "storvik"): MANY,
 }
 IDENTITY = ("problem", "library", "algorithm")
-ONLY_FOR = {"paper": "sin", "storvik": "ar1"}
+ONLY_FOR = {"storvik": "ar1"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -30,7 +30,11 @@ LINES_OF_ERROR = 20
 
 
 class Failed(RuntimeError):
-    """A program that has ended, or that is not done in time."""
+    """A program that has ended."""
+
+
+class TooSlow(RuntimeError):
+    """A program that is not done in time."""
 
 
 class Program:
@@ -81,7 +85,7 @@ class Program:
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             if not selector.select(seconds):
-                raise Failed(f"not done after {seconds:.0f} seconds")
+                raise TooSlow(f"not done after {seconds:.0f} seconds")
         line = self._process.stdout.readline()
         if not line:
             self._process.wait()

@@ -8,35 +8,47 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from benchmarks.contest import rows
 from benchmarks.contest.entry import Entry, Ladder
-from benchmarks.contest.program import Failed, Program, task_of
+from benchmarks.contest.program import Failed, Program, TooSlow, task_of
 from benchmarks.problems import Problem, data, inputs_of
 from paramfilter.auto import choose_algorithm
 
-BUDGET = 30.0
+BUDGET = 10.0
 """CPU seconds a run."""
 FEWEST_RUNS, MOST_RUNS = 5, 20
 NEAR = 2.0
-"""A rung whose error is within this factor of a bar has the most runs."""
+"""A rung whose error is within this factor of a bar has the most runs, if they are short."""
+SHORT = 2.0
+"""CPU seconds of a run that is repeated so often."""
 STEP = 3.0
 """What the next rung is expected to cost, in costs of the present one."""
-STEEPEST = 1.5
-"""No error is expected to fall faster than the cost grows to this power."""
-SECONDS_TO_COMPILE = 240.0
-BUSY = 4.0
+STUCK = 2
+"""A ladder is left after so many rungs in succession that did not lower its error."""
+SECONDS_TO_COMPILE = 90.0
+BUSY = 2.5
 """Seconds of wall time that a CPU second may take, where others use the machine."""
 DIGITS = 6
 
 
+def contest_all(
+    problems: list[Problem], entries: list[Entry], algorithms: list[str] | None, budget: float, workers: int
+) -> None:
+    """Climb all ladders of some problems, a problem on each core."""
+    with ThreadPoolExecutor(workers) as pool:
+        running = [pool.submit(contest, problem, entries, algorithms, budget) for problem in problems]
+        for one in running:
+            one.result()
+
+
 def contest(problem: Problem, entries: list[Entry], algorithms: list[str] | None, budget: float) -> None:
-    """Climb all ladders of one problem."""
+    """Climb all ladders of one problem, rung by rung, so that algorithms are compared within minutes of each other."""
     rows.put_default(problem.name, choose_algorithm(problem.model()).name.removesuffix("_filter"))
     climbing = [
         (entry, ladder)
@@ -44,36 +56,44 @@ def contest(problem: Problem, entries: list[Entry], algorithms: list[str] | None
         for ladder in entry.ladders
         if ladder.takes(problem.name) and (not algorithms or ladder.algorithm in algorithms)
     ]
-    with tqdm(total=sum(len(ladder.rungs) for _, ladder in climbing), desc=problem.name, unit="rung") as bar:
-        for rung in range(max((len(ladder.rungs) for _, ladder in climbing), default=0)):
-            for entry, ladder in list(climbing):
-                if rung >= len(ladder.rungs) or not climb(problem, entry, ladder, ladder.rungs[rung], budget):
-                    climbing.remove((entry, ladder))
-                bar.update()
+    for rung in range(max((len(ladder.rungs) for _, ladder in climbing), default=0)):
+        for entry, ladder in list(climbing):
+            if rung >= len(ladder.rungs) or not climb(problem, entry, ladder, rung, budget):
+                climbing.remove((entry, ladder))
 
 
-def climb(problem: Problem, entry: Entry, ladder: Ladder, size: dict[str, int], budget: float) -> bool:
+def climb(problem: Problem, entry: Entry, ladder: Ladder, rung: int, budget: float) -> bool:
     """Run one rung if it was not run, and tell whether the next one is worth it."""
+    size = ladder.rungs[rung]
     row = rows.find(rows.load(problem.name), ladder.library, ladder.algorithm, size)
     if row is None:
         row = measure(problem, entry, ladder, size, budget)
         rows.put(problem.name, row)
     label = f"{problem.name:18s} {ladder.library:11s} {ladder.algorithm:18s} {size}:"
     if "failed" in row:
-        tqdm.write(f"{label} failed: {row['failed'][-200:]}")
+        print(f"{label} failed: {row['failed'][-200:]}", flush=True)
         return False
-    found = rows.judge(problem.name, row)
-    errors = " ".join(f"{error:.3g}" for error in found.error)
-    tqdm.write(f"{label} error {errors}, {found.cpu_seconds:.3g} CPU s, {found.num_runs} runs")
+    if not row["runs"]:
+        print(f"{label} no answer within the budget", flush=True)
+        return False
+    found = rows.climbed(problem.name, ladder)[: rung + 1]
+    errors = " ".join(f"{error:.3g}" for error in found[-1].error)
+    print(f"{label} error {errors}, {found[-1].cpu_seconds:.3g} CPU s, {found[-1].num_runs} runs", flush=True)
     return goes_on(found, budget)
 
 
-def goes_on(found: rows.Verdict, budget: float) -> bool:
-    """Tell whether the best bar is not reached, the next rung fits the budget, and some rung could reach a bar."""
-    if found.error[-1] <= min(rows.BARS):
+def goes_on(found: list[rows.Verdict], budget: float) -> bool:
+    """Tell whether the best bar is not reached, the next rung fits the budget, and rungs still lower the error.
+
+    Args:
+        found: The verdicts of a ladder's rungs so far.
+        budget: CPU seconds a run.
+    """
+    errors = [verdict.error[-1] for verdict in found]
+    if np.isnan(errors[-1]) or errors[-1] <= min(rows.BARS):
         return False
-    best_error = found.error[-1] * (found.cpu_seconds / budget) ** STEEPEST
-    return STEP * found.cpu_seconds < budget and bool(best_error <= max(rows.BARS))
+    is_stuck = len(errors) > STUCK and min(errors[-STUCK:]) >= errors[-STUCK - 1]
+    return STEP * found[-1].cpu_seconds < budget and not is_stuck
 
 
 def measure(problem: Problem, entry: Entry, ladder: Ladder, size: dict[str, int], budget: float) -> rows.Row:
@@ -83,12 +103,12 @@ def measure(problem: Problem, entry: Entry, ladder: Ladder, size: dict[str, int]
     try:
         with Program(entry) as program:
             row["versions"] = program.versions
-            patience = BUSY * budget
-            first = program.ask(next(tasks(problem, ladder, size))[1], SECONDS_TO_COMPILE + patience)
+            patience = BUSY * budget + (SECONDS_TO_COMPILE if ladder.compiles else 0.0)
+            first = program.ask(next(tasks(problem, ladder, size))[1], patience)
             row["cpu_seconds_first"] = rounded(first["cpu_seconds"])
             wanted = FEWEST_RUNS
             for data_set, task in tasks(problem, ladder, size):
-                found = program.ask(task, SECONDS_TO_COMPILE + patience)
+                found = program.ask(task, patience)
                 row["runs"].append(rounded(found) | {"data_set": data_set, "seed": task["seed"]})
                 if found["cpu_seconds"] > budget:
                     row["over_budget"] = True
@@ -97,6 +117,8 @@ def measure(problem: Problem, entry: Entry, ladder: Ladder, size: dict[str, int]
                     wanted = runs_wanted(problem, row)
                 if len(row["runs"]) == wanted:
                     break
+    except TooSlow:
+        row["over_budget"] = True
     except Failed as failure:
         row["failed"] = str(failure)[-500:]
     return row
@@ -105,6 +127,7 @@ def measure(problem: Problem, entry: Entry, ladder: Ladder, size: dict[str, int]
 def tasks(problem: Problem, ladder: Ladder, size: dict[str, int]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield data sets and tasks, one data set after the other, with seeds that are not used again."""
     written = {data_set: np.asarray(data(problem, data_set)[1]) for data_set in problem.contest_seeds}
+    times = problem.times[-1:] if ladder.refits else problem.times
     for run in range(MOST_RUNS):
         data_set = problem.contest_seeds[run % len(problem.contest_seeds)]
         yield (
@@ -112,7 +135,7 @@ def tasks(problem: Problem, ladder: Ladder, size: dict[str, int]) -> Iterator[tu
             task_of(
                 problem.name,
                 written[data_set],
-                list(problem.times),
+                list(times),
                 ladder.algorithm,
                 size,
                 inputs_of(problem),
@@ -123,9 +146,9 @@ def tasks(problem: Problem, ladder: Ladder, size: dict[str, int]) -> Iterator[tu
 
 def runs_wanted(problem: Problem, row: rows.Row) -> int:
     """Return how many runs a rung needs, given the first few."""
-    error = rows.judge(problem.name, row).error[-1]
-    is_near = any(bar / NEAR < error < bar * NEAR for bar in rows.BARS)
-    return MOST_RUNS if is_near else FEWEST_RUNS
+    found = rows.judge(problem.name, row)
+    is_near = any(bar / NEAR < found.error[-1] < bar * NEAR for bar in rows.BARS)
+    return MOST_RUNS if is_near and found.cpu_seconds <= SHORT else FEWEST_RUNS
 
 
 def machine() -> str:

@@ -17,6 +17,7 @@ from benchmarks.tables import RESULTS
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"
 """Of Okabe and Ito, which the color-blind can tell apart."""
 NOT_RUN = "not run"
+TOO_SLOW = "no answer within the budget"
 UNFINISHED = "others not finished"
 
 
@@ -94,8 +95,8 @@ def is_finished(problem: str, bar: float) -> bool:
 def _has_ended(problem: str, ladder: Ladder, bar: float) -> bool:
     own, failed = _run(problem, ladder)
     if not own or failed:
-        return False
-    return len(own) == len(ladder.rungs) or any(v.reaches(bar) or not goes_on(v, BUDGET) for v in own)
+        return not failed and _is_too_slow(problem, ladder)
+    return len(own) == len(ladder.rungs) or any(v.reaches(bar) for v in own) or not goes_on(own, BUDGET)
 
 
 def num_wins(bar: float) -> tuple[int, int, int]:
@@ -171,15 +172,22 @@ def _cell(problem: str, ladder: Ladder, bar: float) -> str:
     if own:
         best = min(own, key=lambda verdict: verdict.error[-1])
         return f"error {_number(best.error[-1])} after {_number(best.cpu_seconds)} s"
-    return f"failed: {failed[0][:80]}" if failed else NOT_RUN
+    if failed:
+        return f"failed: {failed[0][:80]}"
+    return TOO_SLOW if _is_too_slow(problem, ladder) else NOT_RUN
+
+
+def _is_too_slow(problem: str, ladder: Ladder) -> bool:
+    """Tell whether the first rung was given up before it had an answer."""
+    row = rows.find(rows.load(problem), ladder.library, ladder.algorithm, ladder.rungs[0])
+    return row is not None and not row["runs"] and row.get("over_budget", False)
 
 
 def _run(problem: str, ladder: Ladder) -> tuple[list[rows.Verdict], list[str]]:
     """Return the verdicts of a ladder's rungs, and how those that failed did so, in their last line."""
     same = lambda row: (row["library"], row["algorithm"]) == (ladder.library, ladder.algorithm)
-    own = [verdict for row, verdict in rows.judged(problem) if same(row)]
     failed = [row["failed"].strip().splitlines() or ["ended"] for row in rows.failures(problem) if same(row)]
-    return own, [lines[-1] for lines in failed]
+    return rows.climbed(problem, ladder), [lines[-1] for lines in failed]
 
 
 def standing(name: str) -> str:

@@ -98,29 +98,38 @@ def verdict_of(error: float, cpu_seconds: float) -> rows.Verdict:
 
 
 @pytest.mark.parametrize(
-    ("error", "cpu_seconds", "worth"),
+    ("errors", "cpu_seconds", "worth"),
     [
-        (0.5, 1.0, True),
-        (0.2, 1.0, True),
-        (0.1, 1.0, False),
-        (0.5, 3.4, False),
-        (7.9, 1.0, True),
-        (8.0, 1.0, False),
-        (np.nan, 0.1, False),
+        ([0.5], 1.0, True),
+        ([0.2], 1.0, True),
+        ([0.1], 1.0, False),
+        ([0.5], 3.4, False),
+        ([900.0, 900.0], 1.0, True),
+        ([8.0, 9.0, 8.0], 1.0, False),
+        ([8.0, 9.0, 7.0], 1.0, True),
+        ([np.nan], 0.1, False),
     ],
-    ids=["near", "one bar", "both bars", "the next rung is too dear", "just in reach", "out of reach", "no reference"],
+    ids=["near", "one bar", "both bars", "next rung too expensive", "too early", "stuck", "lower", "no reference"],
 )
-def test_a_ladder_is_climbed_while_the_budget_is_in_reach(error, cpu_seconds, worth):
-    """Of 10 CPU seconds; an error that falls with the cost to the power of 1.5 falls by 10^1.5 = 31.6."""
-    assert goes_on(verdict_of(error, cpu_seconds), budget=10.0) is worth
+def test_a_ladder_is_climbed_while_the_budget_is_in_reach(errors, cpu_seconds, worth):
+    """Of 10 CPU seconds."""
+    assert goes_on([verdict_of(error, cpu_seconds) for error in errors], budget=10.0) is worth
 
 
 @pytest.mark.parametrize(
-    ("off", "wanted"), [(2.0, FEWEST_RUNS), (0.3, MOST_RUNS), (0.06, MOST_RUNS), (0.01, FEWEST_RUNS)]
+    ("off", "cpu_seconds", "wanted"),
+    [
+        (2.0, 1.0, FEWEST_RUNS),
+        (0.3, 1.0, MOST_RUNS),
+        (0.3, 3.0, FEWEST_RUNS),
+        (0.06, 1.0, MOST_RUNS),
+        (0.01, 1.0, FEWEST_RUNS),
+    ],
 )
-def test_a_rung_near_a_bar_has_more_runs(off, wanted):
+def test_a_rung_near_a_bar_has_more_runs_if_they_are_short(off, cpu_seconds, wanted):
     row = row_of(lambda mean, sd: ({k: mean[k] + off * sd[k] for k in mean}, sd))
-    assert runs_wanted(CONTEST["regime_switching"], row | {"runs": FEWEST_RUNS * row["runs"]}) == wanted
+    runs = FEWEST_RUNS * [row["runs"][0] | {"cpu_seconds": cpu_seconds}]
+    assert runs_wanted(CONTEST["regime_switching"], row | {"runs": runs}) == wanted
 
 
 def test_runs_take_turns_on_the_data_sets_with_seeds_of_their_own():

@@ -2,12 +2,14 @@
 # dependencies = ["particles==0.4", "numpy<2"]
 #
 # [tool.contest.smc2]
-# num_theta = [200, 400, 1000, 2000]
-# num_x = [100, 200, 300, 1000]
+# num_theta = [200, 400, 1000]
+# num_x = [100, 200, 300]
+# compiles = false
 #
 # [tool.contest.pmmh]
-# num_iterations = [100, 300, 1000, 3000, 10000]
-# num_x = [100, 100, 300, 300, 300]
+# num_iterations = [100, 300, 1000, 3000]
+# num_x = [100, 100, 300, 300]
+# compiles = false
 # refits = true
 # ///
 """SMC2 and PMMH by `particles` 0.4: `python -m benchmarks.contest enter particles`.

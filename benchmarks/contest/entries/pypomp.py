@@ -2,13 +2,13 @@
 # dependencies = ["pypomp==1.2.0", "paramfilter"]
 #
 # [tool.contest.pmcmc]
-# num_iterations = [100, 300, 300, 1000, 1000, 3000]
-# num_x = [300, 300, 1000, 1000, 3000, 3000]
+# num_iterations = [100, 300, 1000]
+# num_x = [300, 300, 1000]
 # refits = true
 #
 # [tool.contest.if2]
-# num_iterations = [30, 30, 100, 100, 100, 300]
-# num_x = [100, 300, 300, 1000, 3000, 3000]
+# num_iterations = [30, 100, 100]
+# num_x = [300, 1000, 3000]
 # refits = true
 # ///
 """PMCMC and IF2 by `pypomp` 1.2: `python -m benchmarks.contest enter pypomp`.

@@ -2,7 +2,7 @@
 # dependencies = ["smcs==0.2.0", "paramfilter"]
 #
 # [tool.contest.storvik]
-# num_particles = [100, 300, 1000, 3000, 10000, 30000, 100000]
+# num_particles = [1000, 10000, 100000]
 # problems = ["ar1"]
 # reason = "the user writes the statistics; written for ar1"
 # ///

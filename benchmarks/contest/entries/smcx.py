@@ -3,16 +3,16 @@
 # dependencies = ["smcx==2.1.0", "jax==0.10.1", "jaxlib==0.10.1", "numpyro", "safetensors", "tqdm"]
 #
 # [tool.contest.liu_west]
-# num_particles = [100, 300, 1000, 3000, 10000, 30000, 100000]
+# num_particles = [1000, 10000, 100000]
 # refits = true
 #
 # [tool.contest.liu_west_blind]
-# num_particles = [100, 300, 1000, 3000, 10000, 30000, 100000]
+# num_particles = [1000, 10000, 100000]
 # refits = true
 #
 # [tool.contest.smc2]
-# num_theta = [30, 100, 100, 100, 300, 300]
-# num_x = [30, 30, 100, 300, 300, 1000]
+# num_theta = [100, 100, 300]
+# num_x = [30, 100, 300]
 # ///
 """Liu-West and SMC2 by `smcx` 2.1: `python -m benchmarks.contest enter smcx`.
 
