@@ -134,6 +134,5 @@ def _by_laws(laws: Mixture, z: Float[Numbers, "node param"], used: Bool[Numbers,
     if is_traced((laws, z, used)):
         return jax.lax.map(lambda law: law.log_density(jnp.asarray(z)), laws)
     found = np.full((len(used), len(z)), LEAST, z.dtype)
-    for place in np.flatnonzero(used):
-        found[place] = jax.tree.map(lambda leaf, place=place: leaf[place], laws).log_density(z)
+    found[used] = jax.tree.map(lambda leaf: leaf[used], laws).log_density(z)
     return found

@@ -48,28 +48,28 @@ BETWEEN_CENTRAL = 3.29
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Normal:
-    """N(mean, scale scale')."""
+    """N(mean, scale scale'), or several with leading axes."""
 
-    mean: Float[Numbers, " param"]
-    scale: Float[Numbers, "param param"]
+    mean: Float[Numbers, "*law param"]
+    scale: Float[Numbers, "*law param param"]
 
     def at(self, e: Float[Numbers, "node param"]) -> Float[Numbers, "node param"]:
         """Turn standard normal values into values of this distribution."""
         return self.mean + e @ self.scale.T
 
-    def standard(self, z: Float[Numbers, "node param"]) -> Float[Numbers, "node param"]:
+    def standard(self, z: Float[Numbers, "node param"]) -> Float[Numbers, "*law node param"]:
         """Turn values of this distribution into standard normal ones."""
-        return (z - self.mean) @ numbers(self, z).linalg.inv(self.scale).T
+        inverse = numbers(self.scale).linalg.inv(self.scale)
+        return (z - self.mean[..., None, :]) @ inverse.swapaxes(-1, -2)
 
-    def log_density(self, z: Float[Numbers, "node param"]) -> Float[Numbers, " node"]:
+    def log_density(self, z: Float[Numbers, "node param"]) -> Float[Numbers, "*law node"]:
         """Return the log density."""
-        return self.log_constant - 0.5 * numbers(self, z).sum(self.standard(z) ** 2, axis=1)
+        return self.log_constant[..., None] - 0.5 * numbers(z).sum(self.standard(z) ** 2, axis=-1)
 
     @property
-    def log_constant(self) -> Float[Numbers, ""]:
+    def log_constant(self) -> Float[Numbers, "*law"]:
         """The log density at the mean."""
-        xp = numbers(self)
-        return -xp.sum(xp.log(xp.diagonal(self.scale))) - 0.5 * len(self.scale) * math.log(2 * math.pi)
+        return log_height(self.scale)
 
 
 def prior_normal(parameters: Parameters) -> Normal:
@@ -102,7 +102,7 @@ class Prior:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Mixture:
-    """Kernels, a wide Gaussian and the prior's stand-in.
+    """Kernels, a wide Gaussian and the prior's stand-in; or several mixtures with leading axes.
 
     Attributes:
         centers: Of the kernels.
@@ -111,8 +111,8 @@ class Mixture:
         prior: A Gaussian that is like the prior.
     """
 
-    centers: Float[Numbers, "center param"]
-    scales: Float[Numbers, "center param param"]
+    centers: Float[Numbers, "*law center param"]
+    scales: Float[Numbers, "*law center param param"]
     around: Normal
     prior: Normal
 
@@ -132,36 +132,43 @@ class Mixture:
         z = xp.where(choice[:, :1] < WIDE_SHARE, self.around.at(WIDTH * e), z)
         return xp.where(choice[:, :1] >= 1 - PRIOR_SHARE, self.prior.at(e), z)
 
-    def log_density(self, z: Float[Numbers, "node param"]) -> Float[Numbers, " node"]:
+    def log_density(self, z: Float[Numbers, "node param"]) -> Float[Numbers, "*law node"]:
         """Return the log density of the mixture."""
-        xp = numbers(self, z)
         wide = Normal(self.around.mean, WIDTH * self.around.scale)
         parts = (
             self._log_kernels(z) + math.log(1 - WIDE_SHARE - PRIOR_SHARE),
             wide.log_density(z) + math.log(WIDE_SHARE),
             self.prior.log_density(z) + math.log(PRIOR_SHARE),
         )
-        return log_sum(xp.stack(parts))
+        return log_sum(numbers(z, self.centers).stack(parts))
 
-    def _log_kernels(self, z: Float[Numbers, "node param"]) -> Float[Numbers, " node"]:
+    def _log_kernels(self, z: Float[Numbers, "node param"]) -> Float[Numbers, "*law node"]:
         """Return the log of the kernels' mean density."""
-        xp = numbers(self, z)
-        size, dimension = self.centers.shape
+        xp = numbers(self.scales, z)
+        *several, size, dimension = self.centers.shape
         inverses = xp.linalg.inv(self.scales)
-        precisions = xp.swapaxes(inverses, 1, 2) @ inverses
+        precisions = xp.swapaxes(inverses, -1, -2) @ inverses
         # (z - c)' P (z - c) as one product of matrices: of the powers of z, and of what is before them.
-        points, centers = z - self.around.mean, (self.centers - self.around.mean)[:, :, None]
-        slopes = (precisions @ centers)[:, :, 0]
-        constants = xp.sum(slopes * centers[:, :, 0], axis=1)
-        squares = _squares(points) @ precisions.reshape(size, -1).T - 2 * points @ slopes.T + constants
-        log_heights = -xp.sum(xp.log(xp.diagonal(self.scales, axis1=1, axis2=2)), axis=1)
-        log_heights = log_heights - 0.5 * dimension * math.log(2 * math.pi) - math.log(size)
-        return log_sum((log_heights - 0.5 * squares).T)
+        middle = self.around.mean[..., None, :]
+        points, centers = z - middle, (self.centers - middle)[..., None]
+        slopes = (precisions @ centers)[..., 0]
+        constants = xp.sum(slopes * centers[..., 0], axis=-1)[..., None, :]
+        curved = _squares(points) @ precisions.reshape(*several, size, dimension**2).swapaxes(-1, -2)
+        squares = curved - 2 * points @ slopes.swapaxes(-1, -2) + constants
+        log_heights = log_height(self.scales)[..., None, :] - math.log(size)
+        return log_sum(xp.moveaxis(log_heights - 0.5 * squares, -1, 0))
 
 
-def _squares(points: Float[Numbers, "node param"]) -> Float[Numbers, "node square"]:
+def log_height(scale: Float[Numbers, "*law param param"]) -> Float[Numbers, "*law"]:
+    """Return the log density of a Gaussian at its mean."""
+    xp = numbers(scale)
+    log_volume = xp.sum(xp.log(xp.diagonal(scale, axis1=-2, axis2=-1)), axis=-1)
+    return -log_volume - 0.5 * scale.shape[-1] * math.log(2 * math.pi)
+
+
+def _squares(points: Float[Numbers, "*law node param"]) -> Float[Numbers, "*law node square"]:
     """Return all products of two coordinates."""
-    return (points[:, :, None] * points[:, None]).reshape(len(points), -1)
+    return (points[..., :, None] * points[..., None, :]).reshape(*points.shape[:-1], points.shape[-1] ** 2)
 
 
 def mixture_of(
