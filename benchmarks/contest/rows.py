@@ -197,6 +197,11 @@ def _judged(problem: str, rows: str) -> list[tuple[Row, Verdict]]:
     return sorted(done, key=lambda pair: (pair[0]["library"] != "ours", pair[1].cpu_seconds))
 
 
+def is_of(row: Row, ladder: Ladder) -> bool:
+    """Tell whether a row is a rung of a ladder."""
+    return (row["library"], row["algorithm"]) == (ladder.library, ladder.algorithm)
+
+
 def climbed(problem: str, ladder: Ladder) -> list[Verdict]:
     """Return the verdicts of the rungs of a ladder that were run to their end, in its order."""
     done = judged(problem)

@@ -25,13 +25,13 @@ BUDGET = 10.0
 FEWEST_RUNS, MOST_RUNS = 5, 20
 NEAR = 2.0
 """A rung whose error is within this factor of a bar has the most runs, if they are short."""
-SHORT = 2.0
+SHORT = 1.0
 """CPU seconds of a run that is repeated so often."""
 STEP = 3.0
 """What the next rung is expected to cost, in costs of the present one."""
 STUCK = 2
 """A ladder is left after so many rungs in succession that did not lower its error."""
-SECONDS_TO_COMPILE = 90.0
+SECONDS_TO_COMPILE = 60.0
 BUSY = 2.5
 """Seconds of wall time that a CPU second may take, where others use the machine."""
 DIGITS = 6

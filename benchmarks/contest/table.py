@@ -1,10 +1,8 @@
-"""The contest's results as tables and charts: `python -m benchmarks.contest table` prints the first of them."""
+"""The contest's results as tables: `python -m benchmarks.contest table` prints the first of them."""
 
 from __future__ import annotations
 
-import itertools
 import json
-from typing import Any
 
 import numpy as np
 
@@ -14,10 +12,10 @@ from benchmarks.contest.run import BUDGET, goes_on
 from benchmarks.problems import CONTEST, HELD_OUT
 from benchmarks.tables import RESULTS
 
-BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"
-"""Of Okabe and Ito, which the color-blind can tell apart."""
 NOT_RUN = "not run"
 TOO_SLOW = "no answer within the budget"
+REFITTING = ("refits", "warm start")
+"""Ways of `one_more` that begin again for each observation."""
 UNFINISHED = "others not finished"
 
 
@@ -34,7 +32,7 @@ def summary() -> str:
     for problem in problems():
         default, rival = (rows.cheapest(problem, kind, bar) for kind in ("default", "rival"))
         if rival is not None and (default is None or rival[1].cpu_seconds < default[1].cpu_seconds):
-            cheaper.append(f"`{problem}` ({_note(default, rival)})")
+            cheaper.append(f"`{problem}` ({note_of(default, rival)})")
     first = f"**Our default needed the least CPU time for an error of {bar} posterior sd on {less} of {num} problems, "
     first += f"and less than a tenth of any other algorithm's on {tenth}.**"
     second = (
@@ -113,34 +111,7 @@ def num_wins(bar: float) -> tuple[int, int, int]:
     return tenth, less, len(problems())
 
 
-def chart(axes: Any, bar: float) -> None:
-    """Draw, for each problem, the CPU seconds that our default and the best rival need."""
-    names = problems()[::-1]
-    for place, problem in enumerate(names):
-        found = {kind: rows.cheapest(problem, kind, bar) for kind in ("default", "rival")}
-        costs = {kind: pair[1].cpu_seconds for kind, pair in found.items() if pair is not None}
-        if len(costs) == 2:
-            axes.plot(list(costs.values()), [place, place], color="0.85", lw=1.5, zorder=1)
-        for kind, color, marker in (("default", BLUE, "o"), ("rival", ORANGE, "D")):
-            if kind in costs:
-                axes.plot(costs[kind], place, marker, color=color, ms=7)
-        note = "nobody" if not costs else _note(found["default"], found["rival"])
-        if found["rival"] is None and not is_finished(problem, bar):
-            note = UNFINISHED
-        right = max(costs.values(), default=0.01)
-        axes.annotate(note, (right, place), (9, 0), textcoords="offset points", va="center", fontsize=8)
-    axes.plot([], [], "o", color=BLUE, label="our default")
-    axes.plot([], [], "D", color=ORANGE, label="best of all others")
-    labels = [f"{name.replace('_', ' ')}{' *' if name in HELD_OUT else ''}" for name in names]
-    axes.set_yticks(range(len(names)), labels)
-    axes.set(xscale="log", xlabel=f"CPU seconds for an error of {bar} sd", ylim=(-0.7, len(names) - 0.3))
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter("")
-    axes.margins(x=0.4)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, fontsize=8, frameon=False)
-
-
-def _note(default: tuple | None, rival: tuple | None) -> str:
+def note_of(default: tuple | None, rival: tuple | None) -> str:
     if rival is None:
         return "no other reached it"
     name = f"{rival[0]['library']} {rival[0]['algorithm']}".removeprefix("ours ")
@@ -185,8 +156,9 @@ def _is_too_slow(problem: str, ladder: Ladder) -> bool:
 
 def _run(problem: str, ladder: Ladder) -> tuple[list[rows.Verdict], list[str]]:
     """Return the verdicts of a ladder's rungs, and how those that failed did so, in their last line."""
-    same = lambda row: (row["library"], row["algorithm"]) == (ladder.library, ladder.algorithm)
-    failed = [row["failed"].strip().splitlines() or ["ended"] for row in rows.failures(problem) if same(row)]
+    failed = [
+        row["failed"].strip().splitlines() or ["ended"] for row in rows.failures(problem) if rows.is_of(row, ladder)
+    ]
     return rows.climbed(problem, ladder), [lines[-1] for lines in failed]
 
 
@@ -220,44 +192,67 @@ def all_rows() -> tuple[list[str], list[list[object]]]:
     return header, lines
 
 
-def keeping_up(axes: Any, problem: str) -> None:
-    """Draw the CPU seconds of one more observation against t; ours are thick, and dashed did not reach 0.25 sds."""
-    lines: dict[tuple[str, bool], list[tuple[int, float]]] = {}
-    for row in _kept("one_more"):
-        if row["problem"] == problem and "cpu_seconds" in row:
-            name, reaches = f"{row['library']} {row['algorithm']}", _or_nan(row.get("reached")) <= rows.BARS[0]
-            lines.setdefault((name, reaches), []).append((row["t"], row["cpu_seconds"]))
-    others = itertools.cycle((ORANGE, "#009e73", "#cc79a7", "#e69f00", "#000000"))
-    for (name, reaches), points in sorted(lines.items()):
-        is_ours = name.startswith(("ours node", "ours extended"))
-        times, costs = zip(*sorted(points), strict=True)
-        look = {"color": BLUE if is_ours else next(others), "ls": "-" if reaches else "--"}
-        axes.plot(times, costs, marker="o", ms=4, lw=3 if is_ours else 1.2, mfc=None if reaches else "white", **look)
-        axes.annotate(name, (times[-1], costs[-1]), (6, 0), textcoords="offset points", va="center", fontsize=7)
-    axes.set(xscale="log", yscale="log", xlabel="observations so far", ylabel="CPU s for one more", title=problem)
-    axes.set_xlim(right=1e6)
+def keeping_up_summary() -> str:
+    """Say how much more than our cheapest filter the cheapest refit needs for one more observation at the end."""
+    last = max((row["t"] for row in kept("one_more")), default=0)
+    parts = []
+    for problem in dict.fromkeys(row["problem"] for row in kept("one_more")):
+        done = [
+            row for row in kept("one_more") if (row["problem"], row["t"]) == (problem, last) and "cpu_seconds" in row
+        ]
+        own = [row["cpu_seconds"] for row in done if row["library"] == OURS and row["algorithm"] in rows.PRESETS]
+        refits = [row for row in done if row["how"] in REFITTING]
+        if own and refits:
+            best = min(refits, key=lambda row: row["cpu_seconds"])
+            ratio = _number(best["cpu_seconds"] / min(own))
+            parts.append(f"`{problem}`: {ratio} times ({best['library']} `{best['algorithm']}`)")
+    return (
+        f"After {last:,} observations, the cheapest refit that reached 0.25 sd needs this many times our CPU time for "
+        f"one more: {'; '.join(parts)}."
+    )
 
 
-def keeping_up_figure(plt: Any) -> Any:
-    """Return a figure with a panel for each problem."""
-    names = list(dict.fromkeys(row["problem"] for row in _kept("one_more")))
-    num_rows = max(1, -(-len(names) // 2))
-    figure, panels = plt.subplots(num_rows, 2, figsize=(9, 3.4 * num_rows), squeeze=False, layout="constrained")
-    for name, axes in zip(names, panels.ravel(), strict=False):
-        keeping_up(axes, name)
-    for axes in panels.ravel()[len(names) :]:
-        axes.remove()
-    return figure
+def defaults(names: list[str]) -> tuple[list[str], list[list[object]]]:
+    """Return how our default, at its own size, did on some problems."""
+    header = ["problem", "error at T, sd", "sd / reference", "90 % interval holds", "CPU seconds"]
+    lines = []
+    for problem in names:
+        row = rows.find(rows.load(problem), OURS, "auto", {})
+        if row is None or not row["runs"]:
+            lines.append([f"`{problem}`", TOO_SLOW if row else NOT_RUN, "", "", ""])
+            continue
+        found = rows.judge(problem, row)
+        low, high = map(_number, found.interval)
+        error = f"{_number(found.error[-1])} ({low} to {high})"
+        apart = f"within {np.expm1(found.log_sd_error[-1]):.1%}"
+        cover = f"{found.cover[-1]:.1%}"
+        lines.append([f"`{problem}`", error, apart, cover, _number(found.cpu_seconds)])
+    return header, lines
 
 
 def one_more() -> tuple[list[str], list[list[object]]]:
     """Return what one more observation costs."""
-    header = ["problem", "t", "algorithm", "size", "error", "CPU seconds for one more", "how"]
+    header = ["problem", "t", "algorithm", "size", "error", "CPU seconds for one more", "how", "sds from our default"]
     lines = [
-        [row["problem"], row["t"], name_of(row), _size(row), _number(_or_nan(row.get("reached"))),
-         f"{row['cpu_seconds']:.2g}" if "cpu_seconds" in row else row["failed"], row.get("how", "")]
-        for row in _kept("one_more")
+        [row["problem"], row["t"], name_of(row), _size(row), _number(or_nan(row.get("reached"))),
+         f"{row['cpu_seconds']:.2g}" if "cpu_seconds" in row else row["failed"], row.get("how", ""),
+         _number(or_nan(row.get("apart")))]
+        for row in kept("one_more")
     ]  # fmt: skip
+    return header, lines
+
+
+def sizes() -> tuple[list[str], list[list[object]]]:
+    """Return the sizes at which each algorithm is run."""
+    header = ["library", "algorithm", "sizes", "one fit for each answer"]
+    lines = []
+    for entry in entries().values():
+        for ladder in entry.ladders:
+            rungs = ", ".join(" × ".join(map(str, rung.values())) for rung in ladder.rungs if rung) or "one"
+            names = " × ".join(name.removeprefix("num_") for name in ladder.rungs[0])
+            lines.append(
+                [entry.name, f"`{ladder.algorithm}`", f"{rungs} {names}".strip(), "yes" if ladder.refits else ""]
+            )
     return header, lines
 
 
@@ -267,30 +262,9 @@ def evidence() -> tuple[list[str], list[list[object]]]:
     lines = [
         [row["problem"], name_of(row), _size(row), f"{row['error']:+.2f}", f"{row['standard_error']:.2f}",
          f"{row['one_run']:.2f}", row["suspicious"]]
-        for row in _kept("evidence")
+        for row in kept("evidence")
     ]  # fmt: skip
     return header, lines
-
-
-def picture(problem: str, axes: Any) -> None:
-    """Draw error against CPU seconds, a line for each ladder: our default thick, ours in blue, others by their best."""
-    ladders: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for row, verdict in rows.judged(problem):
-        place = (row["library"], row["algorithm"])
-        ladders.setdefault(place, []).append((verdict.cpu_seconds, float(verdict.error[-1])))
-    for (library, algorithm), points in ladders.items():
-        kind = rows.kind_of(problem, library, algorithm)
-        is_default = kind == "default"
-        times, errors = zip(*sorted(points), strict=True)
-        color = BLUE if kind != "rival" else GREY if library == "ours" else ORANGE
-        width, size = (2.5, 6) if is_default else (0.8, 3)
-        axes.plot(times, errors, color=color, marker="o", ms=size, lw=width, zorder=3 if is_default else 2)
-    for bar in rows.BARS:
-        axes.axhline(bar, color="0.5", lw=0.8, zorder=1)
-    mark = " *" if problem in HELD_OUT else ""
-    axes.set(xscale="log", yscale="log", title=f"{problem}{mark}", xlabel="CPU seconds", ylabel="error, sd")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_minor_formatter("")
 
 
 def name_of(row: rows.Row) -> str:
@@ -298,7 +272,7 @@ def name_of(row: rows.Row) -> str:
     return f"{row['library']} `{row['algorithm']}`"
 
 
-def _kept(name: str) -> list[rows.Row]:
+def kept(name: str) -> list[rows.Row]:
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text())["rows"] if path.exists() else []
 
@@ -307,7 +281,7 @@ def _size(row: rows.Row) -> str:
     return " x ".join(f"{size:,}" for size in row["size"].values())
 
 
-def _or_nan(value: float | str | None) -> float:
+def or_nan(value: float | str | None) -> float:
     return np.nan if value is None else float(value)  # NaN is kept as a text
 
 

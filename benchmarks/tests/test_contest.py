@@ -120,9 +120,9 @@ def test_a_ladder_is_climbed_while_the_budget_is_in_reach(errors, cpu_seconds, w
     ("off", "cpu_seconds", "wanted"),
     [
         (2.0, 1.0, FEWEST_RUNS),
-        (0.3, 1.0, MOST_RUNS),
-        (0.3, 3.0, FEWEST_RUNS),
-        (0.06, 1.0, MOST_RUNS),
+        (0.3, 0.9, MOST_RUNS),
+        (0.3, 2.0, FEWEST_RUNS),
+        (0.06, 0.9, MOST_RUNS),
         (0.01, 1.0, FEWEST_RUNS),
     ],
 )

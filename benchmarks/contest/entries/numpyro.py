@@ -32,24 +32,14 @@ chain goes on from the last one's end, step size and mass matrix, on data that a
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import jax
-import numpy as np
 from numpyro.infer import MCMC, NUTS
 
-from benchmarks.contest.models.log_density import (
-    FORMS,
-    Target,
-    data_of,
-    num_warmup,
-    of_draws,
-    power_of_two,
-    refit,
-    target_of,
-)
-from benchmarks.contest.task import Algorithm, Task, serve
+from benchmarks.contest.models.log_density import Target, num_warmup, nuts_algorithms, target_of
+from benchmarks.contest.task import serve
 
 
 def kernel_of(target: Target, ys: Any, inputs: Any, **adapted: Any) -> NUTS:
@@ -74,13 +64,24 @@ def compiled(problem: str, form: str, length: int, num_draws: int):
     return jax.jit(run)
 
 
+def begin(target: Target, ys: Any, inputs: Any, num_draws: int, key: jax.Array):
+    """Return draws of a first fit, its last position, its step size and its inverse mass by name."""
+    kernel = kernel_of(target, ys, inputs)
+    chain = MCMC(kernel, num_warmup=num_warmup(num_draws), num_samples=num_draws, progress_bar=False)
+    chain.run(key, init_params=target.start(ys, inputs, key))
+    last = chain.last_state
+    adapted = last.adapt_state
+    mass = {name: leaf for (name,), leaf in adapted.inverse_mass_matrix.items()}
+    return jax.vmap(target.theta)(chain.get_samples()["z"]), last.z, adapted.step_size, mass
+
+
 @cache
-def warm_start(problem: str, form: str, length: int, num_draws: int):
+def going_on(problem: str, form: str, length: int, num_draws: int):
     """Return a compiled chain that begins where another has ended, with its step and mass matrix and no warm-up."""
     target = target_of(problem, form)
 
-    def run(key, ys, inputs, start, step_size, inverse_mass):
-        adapted = {"step_size": step_size, "inverse_mass_matrix": inverse_mass}
+    def run(key, ys, inputs, start, step_size, mass):
+        adapted = {"step_size": step_size, "inverse_mass_matrix": {(name,): leaf for name, leaf in mass.items()}}
         kernel = kernel_of(target, ys, inputs, **adapted, adapt_step_size=False, adapt_mass_matrix=False)
         chain = MCMC(kernel, num_warmup=0, num_samples=num_draws, progress_bar=False)
         chain.run(key, init_params=start)
@@ -89,36 +90,5 @@ def warm_start(problem: str, form: str, length: int, num_draws: int):
     return jax.jit(run)
 
 
-def keep_up(task: Task):
-    """Yield a fit at the first time, and at the others a warm start from it: `padded_` or `unpadded_` and a form."""
-    padding, name = task.algorithm.split("_", 1)
-    form, num_draws, key = FORMS[name], task.size["num_draws"], jax.random.key(task.seed)
-    length_of = (lambda time: power_of_two(task.times[-1])) if padding == "padded" else (lambda time: time)
-    first, *others = task.times
-    target, given = target_of(task.problem, form), data_of(task.until(first), length_of(first))
-    chain = MCMC(kernel_of(target, *given), num_warmup=num_warmup(num_draws), num_samples=num_draws, progress_bar=False)
-    chain.run(key, init_params=target.start(*given, key))
-    last = chain.last_state
-    yield of_draws(jax.vmap(target.theta)(chain.get_samples()["z"]))
-    for time in others:
-        ys, inputs = data_of(task.until(time), length_of(time))
-        run = warm_start(task.problem, form, len(ys), num_draws)
-        adapted = last.adapt_state
-        yield of_draws(
-            run(key, ys, inputs, lengthened(last.z, len(ys) + 1), adapted.step_size, adapted.inverse_mass_matrix)
-        )
-
-
-def lengthened(position: dict[str, Any], num_states: int) -> dict[str, Any]:
-    """Give a position that has states as many of them as there are data; what is new is zero."""
-    if "states" not in position:
-        return position
-    states = position["states"]
-    new = np.zeros((num_states - len(states), *states.shape[1:]))
-    return position | {"states": np.concatenate([states, new])}
-
-
 if __name__ == "__main__":
-    refits = {name: Algorithm(partial(refit, compiled), refits=True) for name in FORMS}
-    going_on = {f"{padding}_{name}": Algorithm(keep_up) for padding in ("padded", "unpadded") for name in FORMS}
-    serve(refits | going_on)
+    serve(nuts_algorithms(compiled, begin, going_on))

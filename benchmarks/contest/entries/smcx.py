@@ -1,6 +1,6 @@
 # /// script
 # # smcx allows no JAX but 0.10, and 0.10.2 is wrong on CPU. The project wants a later one: its sources are on the path.
-# dependencies = ["smcx==2.1.0", "jax==0.10.1", "jaxlib==0.10.1", "numpyro", "safetensors", "tqdm"]
+# dependencies = ["smcx==2.1.0", "jax==0.10.1", "jaxlib==0.10.1", "numpyro", "safetensors", "tqdm", "lazy-loader"]
 #
 # [tool.contest.liu_west]
 # num_particles = [1000, 10000, 100000]

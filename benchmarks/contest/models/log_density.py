@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.contest.likelihoods import kalman_log_likelihood, regime_log_likelihood
 from benchmarks.contest.models.flat import model_of
-from benchmarks.contest.task import Posterior, Task, each_table, moments
+from benchmarks.contest.task import Algorithm, Posterior, Task, each_table, moments
 from paramfilter.gaussian import known_gaussian
 
 MARGINAL = {
@@ -97,6 +97,59 @@ def refit(compiled: Callable, task: Task) -> Iterator[Posterior]:
     for time in task.times:
         run = compiled(task.problem, FORMS[task.algorithm], time, task.size["num_draws"])
         yield of_draws(run(jax.random.key(task.seed), *data_of(task.until(time))))
+
+
+def keep_up(begin: Callable, go_on: Callable, task: Task) -> Iterator[Posterior]:
+    """Yield a fit at the first time, and at the others a chain that goes on from its end.
+
+    Args:
+        begin: From a target, data, number of draws and key to draws of theta, the last position, step size and mass.
+        go_on: Makes a compiled chain for a problem, a form, a length and a number of draws.
+        task: Its algorithm is `padded_` or `unpadded_` and a form.
+    """
+    padding, name = task.algorithm.split("_", 1)
+    form, num_draws, key = FORMS[name], task.size["num_draws"], jax.random.key(task.seed)
+    length_of = (lambda time: power_of_two(task.times[-1])) if padding == "padded" else (lambda time: time)
+    first, *others = task.times
+    target, given = target_of(task.problem, form), data_of(task.until(first), length_of(first))
+    theta, *end = begin(target, *given, num_draws, key)
+    yield of_draws(theta)
+    for time in others:
+        ys, inputs = data_of(task.until(time), length_of(time))
+        run = go_on(task.problem, form, len(ys), num_draws)
+        yield of_draws(run(key, ys, inputs, *continued(*end, target.start(ys, inputs, key), first, time)))
+
+
+def continued(
+    position: Position, step_size: Any, mass: Position, start: Position, first: int, time: int
+) -> tuple[Position, Any, Position]:
+    """Return where and how a chain goes on when observations `first` to `time` are new.
+
+    Their states begin as in a first fit, with the inverse mass of the last state that was observed before: with those
+    that they had as unobserved states, every trajectory would diverge.
+    """
+    if "states" not in position:
+        return position, step_size, mass
+    old = {
+        "states": np.asarray(position["states"]),
+        "mass": np.asarray(mass["states"]).reshape(position["states"].shape),
+    }
+    places = np.arange(len(start["states"]))
+    is_old = (places <= first) | (places > time)
+    new = {
+        "states": np.array(start["states"]),
+        "mass": np.broadcast_to(old["mass"][first], start["states"].shape).copy(),
+    }
+    for name, leaf in new.items():
+        leaf[is_old] = old[name][places[is_old]]
+    return {**position, "states": new["states"]}, step_size, {**mass, "states": new["mass"].ravel()}
+
+
+def nuts_algorithms(compiled: Callable, begin: Callable, go_on: Callable) -> dict[str, Algorithm]:
+    """Return what an entry with NUTS serves: refits, and chains that go on, on data that are padded or not."""
+    refits = {name: Algorithm(partial(refit, compiled), refits=True) for name in FORMS}
+    padded_or_not = [f"{padding}_{name}" for padding in ("padded", "unpadded") for name in FORMS]
+    return refits | {name: Algorithm(partial(keep_up, begin, go_on)) for name in padded_or_not}
 
 
 def of_draws(theta: dict[str, jax.Array]) -> Posterior:

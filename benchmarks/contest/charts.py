@@ -1,0 +1,91 @@
+"""The contest's results as charts."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from benchmarks.contest import rows
+from benchmarks.contest.table import UNFINISHED, is_finished, kept, note_of, or_nan, problems
+from benchmarks.problems import HELD_OUT
+
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"
+"""Of Okabe and Ito, which the color-blind can tell apart."""
+
+
+def chart(axes: Any, bar: float) -> None:
+    """Draw, for each problem, the CPU seconds that our default and the best rival need."""
+    names = problems()[::-1]
+    for place, problem in enumerate(names):
+        found = {kind: rows.cheapest(problem, kind, bar) for kind in ("default", "rival")}
+        costs = {kind: pair[1].cpu_seconds for kind, pair in found.items() if pair is not None}
+        if len(costs) == 2:
+            axes.plot(list(costs.values()), [place, place], color="0.85", lw=1.5, zorder=1)
+        for kind, color, marker in (("default", BLUE, "o"), ("rival", ORANGE, "D")):
+            if kind in costs:
+                axes.plot(costs[kind], place, marker, color=color, ms=7)
+        note = "not reached" if not costs else note_of(found["default"], found["rival"])
+        if found["rival"] is None and not is_finished(problem, bar):
+            note = UNFINISHED
+        right = max(costs.values(), default=0.01)
+        axes.annotate(note, (right, place), (9, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.plot([], [], "o", color=BLUE, label="our default")
+    axes.plot([], [], "D", color=ORANGE, label="best of all others")
+    labels = [f"{name.replace('_', ' ')}{' *' if name in HELD_OUT else ''}" for name in names]
+    axes.set_yticks(range(len(names)), labels)
+    axes.set(xscale="log", xlabel=f"CPU seconds for an error of {bar} sd", ylim=(-0.7, len(names) - 0.3))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
+    axes.margins(x=0.4)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, fontsize=8, frameon=False)
+
+
+def keeping_up(axes: Any, problem: str) -> None:
+    """Draw the CPU seconds of one more observation against t; ours are thick, and dashed did not reach 0.25 sds."""
+    lines: dict[tuple[str, bool], list[tuple[int, float]]] = {}
+    for row in kept("one_more"):
+        if row["problem"] == problem and "cpu_seconds" in row:
+            name, reaches = f"{row['library']} {row['algorithm']}", or_nan(row.get("reached")) <= rows.BARS[0]
+            lines.setdefault((name, reaches), []).append((row["t"], row["cpu_seconds"]))
+    others = itertools.cycle((ORANGE, "#009e73", "#cc79a7", "#e69f00", "#000000"))
+    for (name, reaches), points in sorted(lines.items()):
+        is_ours = name.startswith(("ours auto", "ours node", "ours extended"))
+        times, costs = zip(*sorted(points), strict=True)
+        look = {"color": BLUE if is_ours else next(others), "ls": "-" if reaches else "--"}
+        axes.plot(times, costs, marker="o", ms=4, lw=3 if is_ours else 1.2, mfc=None if reaches else "white", **look)
+        axes.annotate(name, (times[-1], costs[-1]), (6, 0), textcoords="offset points", va="center", fontsize=7)
+    axes.set(xscale="log", yscale="log", xlabel="observations so far", ylabel="CPU s for one more", title=problem)
+    axes.set_xlim(right=1e6)
+
+
+def keeping_up_figure(plt: Any) -> Any:
+    """Return a figure with a panel for each problem."""
+    names = list(dict.fromkeys(row["problem"] for row in kept("one_more")))
+    num_rows = max(1, -(-len(names) // 2))
+    figure, panels = plt.subplots(num_rows, 2, figsize=(9, 3.4 * num_rows), squeeze=False, layout="constrained")
+    for name, axes in zip(names, panels.ravel(), strict=False):
+        keeping_up(axes, name)
+    for axes in panels.ravel()[len(names) :]:
+        axes.remove()
+    return figure
+
+
+def picture(problem: str, axes: Any) -> None:
+    """Draw error against CPU seconds, a line for each ladder: our default thick, ours in blue, others by their best."""
+    ladders: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row, verdict in rows.judged(problem):
+        place = (row["library"], row["algorithm"])
+        ladders.setdefault(place, []).append((verdict.cpu_seconds, float(verdict.error[-1])))
+    for (library, algorithm), points in ladders.items():
+        kind = rows.kind_of(problem, library, algorithm)
+        is_default = kind == "default"
+        times, errors = zip(*sorted(points), strict=True)
+        color = BLUE if kind != "rival" else GREY if library == "ours" else ORANGE
+        width, size = (2.5, 6) if is_default else (0.8, 3)
+        axes.plot(times, errors, color=color, marker="o", ms=size, lw=width, zorder=3 if is_default else 2)
+    for bar in rows.BARS:
+        axes.axhline(bar, color="0.5", lw=0.8, zorder=1)
+    mark = " *" if problem in HELD_OUT else ""
+    axes.set(xscale="log", yscale="log", title=f"{problem}{mark}", xlabel="CPU seconds", ylabel="error, sd")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter("")
