@@ -1,4 +1,4 @@
-"""Where the CPU time of a node filter goes in a run of the contest: `python -m benchmarks.contest.own_cost [problem ...]`.
+"""Where CPU time goes in a node filter's run of the contest: `python -m benchmarks.contest.own_cost [problem ...]`.
 
 Three answers are asked, as in the contest. In milliseconds, each the median of several in one process:
 

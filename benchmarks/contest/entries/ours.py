@@ -65,8 +65,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
 
 def by_filter(kind: str, task: Task) -> Iterator[Posterior]:
     """Yield what a filter believes at each time."""
-    is_coarse = CONTEST[task.problem].model().parameters.dimension > FEW_PARAMETERS
-    with jax.enable_x64(is_coarse and kind == "extended_parameter"):
+    with jax.enable_x64(kind == "extended_parameter" and needs_float64(task.problem)):
         filter, run = filter_once(kind, task.problem, task.size.get("num_particles", 0))
         stream = (jnp.asarray(task.ys, float), each_table(lambda table: jnp.asarray(table, float), task.inputs))
         state, begin = filter.init(jax.random.key(task.seed)), 0
@@ -74,6 +73,12 @@ def by_filter(kind: str, task: Task) -> Iterator[Posterior]:
             state, begin = run(state, stream, begin, end), end
             posterior = filter.posterior(state)
             yield Posterior(posterior.mean(), posterior.sd(), float(state.log_evidence))
+
+
+@cache
+def needs_float64(problem: str) -> bool:
+    """Tell whether a belief about so many parameters needs double precision."""
+    return CONTEST[problem].model().parameters.dimension > FEW_PARAMETERS
 
 
 @cache
