@@ -32,8 +32,6 @@ Stretch = Callable[[dict[str, Array], int], Float[Array, ""]]
 """From theta and T to the width of theta's first coordinate given the others, which alone it may depend on."""
 
 NUM_STATE_POINTS = 256
-NUM_PARTICLES = 400
-"""Of a bootstrap filter. On `fitzhugh_nagumo` its log likelihood then has a standard deviation of half a nat."""
 NUM_CENTRES = 1000
 ROUNDS = (1000, 3000)
 """Weighted draws of each round. The first corrects NUTS, which may be short of tails; the second is what counts."""
@@ -95,12 +93,13 @@ def weighted_by_particles(
     ys: np.ndarray,
     inputs: Inputs,
     centers: np.ndarray | Float[Array, "draw param"],
+    num_particles: int,
 ) -> tuple[Float[Array, "draw param"], Float[Array, " draw"]]:
     """Return draws of theta with weights by prior and bootstrap filters, each with random numbers of its own."""
     asked = reference_problem.problem_of(model, ys, inputs, None)
 
     def score(key, z):
-        population = bootstrap_filter(asked, key, jnp.broadcast_to(z, (NUM_PARTICLES, len(z))))
+        population = bootstrap_filter(asked, key, jnp.broadcast_to(z, (num_particles, len(z))))
         return (model.parameters.log_prior(z) + population.log_likelihood,)
 
     pool, weights, _ = in_two_rounds(key, centers, lambda z: jnp.ones(()), score)

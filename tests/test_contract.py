@@ -89,6 +89,16 @@ def test_steps_and_chunks_give_the_bits_of_a_run(filter, begun, ran):
     assert same(state, ran[0])
 
 
+def test_catching_up_ends_where_a_run_ends(filter, begun, ran):
+    ys, inputs = data()
+    state = filter.catch_up(begun, ys[:5], at(inputs, slice(5)))
+    state = filter.catch_up(state, ys[5:], at(inputs, slice(5, None)))
+    assert int(state.time) == NUM_STEPS
+    np.testing.assert_allclose(state.log_evidence, ran[0].log_evidence, atol=1e-4)  # rounding only
+    means = [float(filter.posterior(one).mean()["phi"]) for one in (state, ran[0])]
+    assert means[0] == pytest.approx(means[1], abs=1e-4)
+
+
 def test_a_saved_state_goes_on_with_the_same_bits(filter, ran, tmp_path):
     pf.save(tmp_path / "state.safetensors", ran[0])
     restored = pf.restore(tmp_path / "state.safetensors", filter)

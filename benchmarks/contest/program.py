@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import selectors
+import signal
 import subprocess
 import tempfile
 from collections import deque
@@ -38,11 +39,17 @@ class TooSlow(RuntimeError):
 
 
 class Program:
-    """A running program of an entry; it is ended with the `with` block. Nothing is compiled when it starts."""
+    """A running program of an entry; it is ended with the `with` block. Nothing is compiled when it starts.
+
+    Attributes:
+        versions: Of its packages.
+        cpu_seconds: What it has used, start and compiling included; known when it has ended.
+    """
 
     def __init__(self, entry: Entry):
         self.entry = entry
         self.versions: dict[str, str] = {}
+        self.cpu_seconds = float("nan")
 
     def __enter__(self) -> Program:
         self._compiled = tempfile.TemporaryDirectory()
@@ -88,13 +95,14 @@ class Program:
                 raise TooSlow(f"not done after {seconds:.0f} seconds")
         line = self._process.stdout.readline()
         if not line:
-            self._process.wait()
-            raise Failed("".join(self._errors)[-500:] or f"ended with {self._process.returncode}")
+            ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+            raise Failed("".join(self._errors)[-500:] or f"ended with {ended and ended.si_status}")
         return json.loads(line)
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        os.kill(self._process.pid, signal.SIGKILL)
+        _, self._process.returncode, used = os.wait4(self._process.pid, 0)  # Popen.wait drops what was used
+        self.cpu_seconds = used.ru_utime + used.ru_stime
         for stream in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(BrokenPipeError):
                 if stream is not None:

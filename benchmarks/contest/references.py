@@ -173,13 +173,18 @@ def by_joint_nuts_and_weights(
     return method
 
 
-def by_particle_weights(num_pilot_draws: int) -> Method:
-    """Weigh draws of theta by bootstrap filters, around draws of theta and states by short chains, the check."""
+def by_particle_weights(num_particles: int, num_pilot_draws: int = PILOT_DRAWS) -> Method:
+    """Weigh draws of theta by bootstrap filters, around draws of theta and states by short chains, the check.
+
+    Args:
+        num_particles: Of each filter; as many as leave its log likelihood a standard deviation of about half a nat.
+        num_pilot_draws: Of each chain.
+    """
 
     def method(model, ys, inputs, seed):
         draws = joint_draws(model, ys, inputs, seed, num_pilot_draws)
         centers = draws.z.reshape(-1, draws.z.shape[-1])
-        weighted = weighted_by_particles(jax.random.key(4_000 + seed), model, ys, inputs, centers)
+        weighted = weighted_by_particles(jax.random.key(4_000 + seed), model, ys, inputs, centers, num_particles)
         answer = {"method": "importance sampling, bootstrap filters", **moments_of(model, *weighted)}
         check = {"method": "NUTS on theta and states", **summary(draws)}
         return {**answer, "check": {**check, **difference(answer, check)}}
@@ -210,8 +215,8 @@ METHODS: dict[str, Method] = {
     "star": by_grid,
     "common_factor": by_likelihood("Kalman filter", kalman_log_likelihood),
     "seat_belts": by_joint_nuts(SLOW_CHAINS),
-    "fitzhugh_nagumo": by_particle_weights(PILOT_DRAWS),
-    "inflation": by_particle_weights(PILOT_DRAWS),
+    "fitzhugh_nagumo": by_particle_weights(num_particles=400),
+    "inflation": by_particle_weights(num_particles=3000),
 }
 
 

@@ -100,8 +100,9 @@ def measure(problem: Problem, entry: Entry, ladder: Ladder, size: dict[str, int]
     """Run one rung on the data sets in turn; the very first run, which compiles, is done twice."""
     row: dict[str, Any] = {"library": ladder.library, "algorithm": ladder.algorithm, "size": size, "runs": []}
     row |= {"date": date.today().isoformat(), "machine": machine()}
+    program = Program(entry)
     try:
-        with Program(entry) as program:
+        with program:
             row["versions"] = program.versions
             patience = BUSY * budget + (SECONDS_TO_COMPILE if ladder.compiles else 0.0)
             first = program.ask(next(tasks(problem, ladder, size))[1], patience)
@@ -121,7 +122,7 @@ def measure(problem: Problem, entry: Entry, ladder: Ladder, size: dict[str, int]
         row["over_budget"] = True
     except Failed as failure:
         row["failed"] = str(failure)[-500:]
-    return row
+    return row | {"cpu_seconds_spent": rounded(program.cpu_seconds)}
 
 
 def tasks(problem: Problem, ladder: Ladder, size: dict[str, int]) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -42,6 +42,13 @@ def whole_number(value: Any, name: str, least: int, cure: str, error: type[Param
     return number
 
 
+def positive(value: Any, name: str, cure: str, error: type[ParamfilterError] = ArgumentError) -> float:
+    """Return a positive number, or refuse it."""
+    if isinstance(value, int | float) and 0 < value < float("inf"):
+        return float(value)
+    raise error(f"{name} must be a positive number, got {kind_of(value)}. {cure}")
+
+
 def kind_of(value: Any) -> str:
     """Say what a value is: "an array of shape (2,)", "the class Normal", "None".
 

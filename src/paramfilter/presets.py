@@ -24,6 +24,7 @@ from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.choosing import NUM_KEPT, Choice, choose_inner, usual_nodes
 from paramfilter.nodes.filter import NodeFilter
 from paramfilter.nodes.inner import InnerFilter
+from paramfilter.nodes.reading import ACCURACY
 from paramfilter.proposals import (
     Bootstrap,
     CrowdMove,
@@ -103,6 +104,7 @@ def node_filter(
     inner: type[InnerFilter] | InnerFilter | None = None,
     num_kept: int = NUM_KEPT,
     outliers: OutlierGate | None = None,
+    accuracy: float = ACCURACY,
 ) -> NodeFilter:
     """Build a node filter: values of theta (nodes), each with a filter for the state given theta.
 
@@ -119,6 +121,8 @@ def node_filter(
         num_kept: Number of past observations to keep. New nodes are run through them. Later nodes are placed without
             the past, which is less robust.
         outliers: `OutlierGate()` skips observations far outside the forecasts; None (the default) uses all.
+        accuracy: Wanted error of posterior means, in posterior sds (default 0.02). While past observations are kept,
+            `posterior` adds points until it is reached. A larger value makes reading the posterior faster.
 
     Returns:
         A filter whose `posterior(state).error()` estimates the error of each posterior mean.
@@ -127,7 +131,7 @@ def node_filter(
     with waiting("inspecting the model"):
         choice = choose_inner(model) if inner is None else Choice(_bound_to(model, inner), "as asked")
     size = usual_nodes(model, choice.inner) if num_nodes is None else num_nodes
-    filter = NodeFilter(model, size, choice.inner, num_kept, outliers)
+    filter = NodeFilter(model, size, choice.inner, num_kept, outliers, accuracy)
     filter.note_choice(f"{choice.inner.name}; {choice.reason}")
     return filter
 

@@ -19,9 +19,8 @@ from jaxtyping import PyTree
 from tqdm import tqdm
 
 from paramfilter.arguments import require_key, require_kind, whole_number
-from paramfilter.errors import DataError
 from paramfilter.filters import Filter
-from paramfilter.filters.advance import WINDOW, History, Summary, window_of
+from paramfilter.filters.advance import WINDOW, History, Summary, common_length, window_of
 from paramfilter.model import as_inputs, strongly_typed
 from paramfilter.observations import Observations
 from paramfilter.types import Inputs, KeyArray, Observation
@@ -68,7 +67,7 @@ def run(
     if isinstance(ys, Observations):
         ys, inputs = ys.ys, ys.inputs
     ys = filter.as_observation(ys, leading=("time",))
-    num_steps = _common_length(ys)
+    num_steps = common_length(ys)
     inputs = as_inputs(inputs, "ys", num_steps)
     pieces, start, num_turns = [], 0, FIRST_STEPS
     # For tqdm, disable=None means: only on a terminal.
@@ -184,20 +183,6 @@ def futures(filter: Filter, state: Any, key_choose, keys, times, inputs) -> Fore
         return jax.lax.scan(step, x_one, (times, inputs))[1]
 
     return Forecast(*jax.vmap(future)(keys_steps, z, x))
-
-
-def _common_length(ys: Observation) -> int:
-    lengths = {len(leaf) for leaf in jax.tree.leaves(ys)}
-    if len(lengths) != 1:
-        raise DataError(
-            f"all parts of ys must have a leading time axis of the same length; got lengths {sorted(lengths)}. Fill "
-            "the shorter ones with NaN, which means missing."
-        )
-    if lengths == {0}:
-        raise DataError(
-            "ys holds no observation; its leading axis is time. Pass at least one, or call predict to forecast."
-        )
-    return lengths.pop()
 
 
 def _next_turns(num_turns: int, elapsed: float) -> int:

@@ -69,6 +69,19 @@ def test_log_prob_is_normalised_and_exact(after, exact):
         assert posterior.log_prob(theta) == pytest.approx(float(exact.log_prob(theta)), abs=0.1)
 
 
+def test_a_posterior_is_read_as_accurately_as_asked():
+    """More points for a smaller error; nodes that know it already are not added to."""
+    sizes = {}
+    for accuracy in (0.06, 0.12, 0.5):
+        filter = pf.node_filter(MODEL, 64, num_kept=128, accuracy=accuracy)
+        posterior = filter.posterior(filter.catch_up(filter.init(jax.random.key(1)), YS[:40]))
+        assert max(posterior.error().values()) <= accuracy + 0.01  # which no error is said to be below
+        sizes[accuracy] = len(posterior.cloud.weights)
+    assert sizes[0.06] > sizes[0.12] > sizes[0.5] == 64
+    with pytest.raises(ModelError, match="accuracy must be a positive number"):
+        pf.node_filter(MODEL, 64, accuracy=-0.1)
+
+
 def test_the_evidence_is_the_exact_one(after, exact):
     assert float(after[0].log_evidence) == pytest.approx(float(exact.log_evidence), abs=0.2)
     assert np.sum(after[1].info.log_evidence_increment) == pytest.approx(float(exact.log_evidence), abs=0.5)

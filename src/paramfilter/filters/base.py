@@ -22,10 +22,11 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from paramfilter.arguments import require_kind
 from paramfilter.beliefs import Moments
 from paramfilter.errors import DataError
+from paramfilter.filters.advance import WINDOW, common_length, window_of
 from paramfilter.filters.fingerprint import first_difference
 from paramfilter.filters.validate import as_floats, shape_advice
 from paramfilter.inspect.probe import ModelShapes, probe
-from paramfilter.model import StateSpaceModel
+from paramfilter.model import StateSpaceModel, as_inputs
 from paramfilter.tracing import RUN_ONCE, is_traced
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.user_functions import describe
@@ -94,6 +95,37 @@ class Filter(ABC):
         """Take in the first rows of a window; inside a trace."""
         take_one = lambda now, state: self.step(state, *jax.tree.map(lambda leaf: leaf[now], (ys, inputs)))[0]
         return jax.lax.fori_loop(0, length, take_one, state)
+
+    def catch_up(self, state: Any, ys: Observation, inputs: Inputs = None) -> Any:
+        """Process a sequence of observations without a history: faster than `run`, and equal to it up to rounding.
+
+        Args:
+            state: Current state, from `init`, `step` or `run`.
+            ys: Observations with a leading time axis; NaN where missing.
+            inputs: Covariates with the same leading axis; None if the model uses none.
+
+        Returns:
+            The state after the last observation.
+
+        Example:
+            >>> import jax, paramfilter as pf
+            >>> filter = pf.sir_filter(pf.models.linear_gaussian(), 100)
+            >>> state = filter.catch_up(filter.init(jax.random.key(0)), [0.1, float("nan"), 0.3])
+            >>> int(state.time)
+            3
+        """
+        self.require_own(state)
+        ys = self.as_observation(ys, leading=("time",))
+        length = common_length(ys)
+        inputs = as_inputs(inputs, "ys", length)
+        for start in range(0, length, WINDOW):
+            ys_now, inputs_now = window_of((ys, inputs), start)
+            state = self.pass_over(state, ys_now, inputs_now, min(WINDOW, length - start))
+        return state
+
+    def pass_over(self, state: Any, ys: Observation, inputs: Inputs, num_steps: int) -> Any:
+        """Process the first rows of a window and keep no history."""
+        return self.compiled(_take_in)(state, ys, inputs, np.int32(num_steps))
 
     @abstractmethod
     def posterior(self, state: Any) -> Any:
@@ -213,6 +245,10 @@ class Filter(ABC):
                     "them to NaN, or observe them through a distribution that factorises, such as "
                     "dist.Normal(mean, sd).to_event(1), or a MultivariateNormal, which is marginalised exactly."
                 )
+
+
+def _take_in(filter: Filter, state: Any, ys: Observation, inputs: Inputs, length: Int[Array, ""]) -> Any:
+    return filter.take_in(state, ys, inputs, length)
 
 
 def _state_mean_and_sd(filter: Filter, state: Any) -> tuple[PyTree, PyTree]:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from paramfilter.arguments import require_key, whole_number
+from paramfilter.arguments import positive, require_key, whole_number
 from paramfilter.beliefs import Moments
 from paramfilter.errors import ModelError
 from paramfilter.filters.advance import History, window_of
@@ -35,10 +35,11 @@ from paramfilter.nodes.lattice import lattice
 from paramfilter.nodes.loop import is_due
 from paramfilter.nodes.posterior import NodePosterior
 from paramfilter.nodes.proposals import KERNEL_WIDTH, Mixture, Normal, mixture_of, prior_normal
-from paramfilter.nodes.reading import read_in_trace
+from paramfilter.nodes.reading import ACCURACY, read_in_trace
 from paramfilter.nodes.renewal import renew, renewed_run, renewed_step
 from paramfilter.nodes.replay import first_state
 from paramfilter.nodes.state import NodeState
+from paramfilter.nodes.stretch import take_in
 from paramfilter.numerics.weights import choose_by_weight
 from paramfilter.tracing import RUN_ONCE, is_traced, numbers, on_host
 from paramfilter.types import Inputs, KeyArray, Numbers, Observation
@@ -63,6 +64,7 @@ class NodeFilter(Filter):
         inner: The filter for the state given theta, bound to the model.
         num_kept: Observations that are kept, so that new nodes can be taken through them.
         outliers: What to do with observations far outside the forecasts; None takes them at their word.
+        accuracy: Posterior sds. While data are kept, `posterior` adds points until its means are known so well.
     """
 
     state_kind: ClassVar[type] = NodeState
@@ -71,12 +73,14 @@ class NodeFilter(Filter):
     inner: InnerFilter
     num_kept: int
     outliers: OutlierGate | None = None
+    accuracy: float = ACCURACY
 
     def __post_init__(self):
         advice = "Leave it out for a number that suits the model."
         whole_number(self.num_nodes, "num_nodes", FEWEST_NODES, advice, ModelError)
         whole_number(self.num_kept, "num_kept", 1, advice, ModelError)
         require_outliers(self.outliers)
+        positive(self.accuracy, "accuracy", "It is the error of a posterior mean, in posterior sds.", ModelError)
         _ = (self.shapes, self.points, self.fingerprint)
 
     def __repr__(self) -> str:
@@ -203,6 +207,18 @@ class NodeFilter(Filter):
                 state, flags = renew(self, state)
                 records = self._renewed_row(state, flags, records, done - 1)
         return state, jax.tree.map(np.asarray, records)
+
+    def pass_over(self, state: NodeState, ys: Observation, inputs: Inputs, num_steps: int) -> NodeState:
+        """Process the first rows of a window and keep no history."""
+        if self.outliers is not None:  # screening needs the forecasts of a history
+            return self.advance(state, ys, inputs, num_steps)[0]
+        inputs, done = self._as_inputs(inputs), 0
+        while done < num_steps:
+            state, index, _ = self.compiled(take_in)(state, ys, inputs, np.int32(done), np.int32(num_steps))
+            done = int(index)
+            if is_due(self, on_host(state)):
+                state = renew(self, state)[0]
+        return state
 
     @cached_property
     def blank(self) -> History:

@@ -6,7 +6,7 @@ Three ways, the best first:
    posterior and weighed by the prior, which is exact, times the surface's likelihood.
 2. From the nodes and more nodes, while all data are kept: rounds of new nodes are taken through the data until their
    weights leave a small error. No approximation is made but the inner filter's.
-3. From the nodes alone.
+3. From the nodes alone, if their weights leave a small error, or if there is no other way.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ TINY_MISFIT, SMALL_MISFIT = 0.005, 0.2
 USABLE_MISFIT = 1.0
 """The same inside a trace, where the other way is to read few nodes."""
 NUM_POINTS, NUM_POINTS_IN_TRACE = 4096, 256
-SMALL_ERROR = 0.02
-"""Posterior sds: no more rounds are made when the mean is known to this."""
+ACCURACY = 0.02
+"""Posterior sds: no more rounds are made when the mean is known to this, unless the filter was told otherwise."""
 LATTICE_GAIN = 0.6
 """Error of a mean over points of a lattice, over that of as many independent ones. Fitted to runs of the first problems
 of `benchmarks.truth`; over all of them the told error is within a factor of 3 of the true one in 92 % of 594 runs
@@ -84,10 +84,10 @@ def read(filter: NodeFilter, state: NodeState) -> Cloud:
     is_kept = int(state.time) <= filter.num_kept
     if surface.misfit < (TINY_MISFIT if is_kept else SMALL_MISFIT):
         return _from_surface(filter, state, surface, weights)
-    if is_kept:
+    error = np.sqrt(_error_of_mean(z, weights) ** 2 + np.asarray(state.surface_error, np.float64))
+    if is_kept and np.max(error) > filter.accuracy:
         return _from_rounds(filter, state)
     theta = {name: np.asarray(leaf) for name, leaf in nodes.theta.items()}
-    error = np.sqrt(_error_of_mean(z, weights) ** 2 + np.asarray(state.surface_error, np.float64))
     return Cloud(z, theta, weights, error, float(state.log_evidence), None)
 
 
@@ -141,7 +141,7 @@ def _from_rounds(filter: NodeFilter, state: NodeState) -> Cloud:
     """Make rounds of new nodes, until together they know the mean."""
     pool = Pool.start(state.nodes, MOST_ROUNDS + 1, np.float64)
     log_weights, error, thetas = pool.log_weights(), np.array(np.inf), []
-    while np.max(error) > SMALL_ERROR and len(thetas) < MOST_ROUNDS:
+    while np.max(error) > filter.accuracy and len(thetas) < MOST_ROUNDS:
         nodes, law = another_round(filter, state, pool, READING + len(thetas))
         thetas.append(nodes.theta)
         pool = pool.add(nodes, law, len(thetas)).without_first()
