@@ -11,13 +11,17 @@ import numpy as np
 RESULTS = Path(__file__).parent / "results"
 
 
+def rows_of(name: str) -> list[dict]:
+    """Return the rows of a table; none if there is no such table."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text())["rows"] if path.exists() else []
+
+
 def put_row(name: str, heading: dict, row: dict, identity: tuple[str, ...]) -> None:
     """Put a row into a table, in place of an older one."""
-    path = RESULTS / f"{name}.json"
     with (RESULTS / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two processes may share the models between them
-        rows = json.loads(path.read_text())["rows"] if path.exists() else []
-        rows = [old for old in rows if any(old[key] != row[key] for key in identity)]
+        rows = [old for old in rows_of(name) if any(old[key] != row[key] for key in identity)]
         write_table(name, heading | {"rows": [*rows, row]})
 
 

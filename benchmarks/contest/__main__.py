@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from benchmarks.contest import rows, table
 from benchmarks.contest.entry import entries
+from benchmarks.contest.one_more import keep_up_all
 from benchmarks.contest.run import BUDGET, contest_all
 from benchmarks.problems import CONTEST
 
@@ -50,11 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(table.report())
     elif chosen.command == "enter":
         contest_all([*CONTEST.values()], [known[chosen.name]], None, BUDGET, CORES)
+        keep_up_all([*CONTEST.values()], [known[chosen.name]], None, CORES)
         print(table.standing(chosen.name))
     else:
         asked = [CONTEST[name] for name in chosen.problems or CONTEST]
         taking_part = [known[name] for name in chosen.entries]
         contest_all(asked, taking_part, chosen.algorithms, chosen.budget, chosen.workers)
+        keep_up_all(asked, taking_part, chosen.algorithms, chosen.workers)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ import itertools
 from typing import Any
 
 from benchmarks.contest import rows
-from benchmarks.contest.table import UNFINISHED, is_finished, kept, note_of, or_nan, problems
+from benchmarks.contest.table import UNFINISHED, is_finished, note_of, or_nan, problems
 from benchmarks.problems import HELD_OUT
+from benchmarks.tables import rows_of
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"
 """Of Okabe and Ito, which the color-blind can tell apart."""
@@ -43,7 +44,7 @@ def chart(axes: Any, bar: float) -> None:
 def keeping_up(axes: Any, problem: str) -> None:
     """Draw the CPU seconds of one more observation against t; ours are thick, and dashed did not reach 0.25 sds."""
     lines: dict[tuple[str, bool], list[tuple[int, float]]] = {}
-    for row in kept("one_more"):
+    for row in rows_of("one_more"):
         if row["problem"] == problem and "cpu_seconds" in row:
             name, reaches = f"{row['library']} {row['algorithm']}", or_nan(row.get("reached")) <= rows.BARS[0]
             lines.setdefault((name, reaches), []).append((row["t"], row["cpu_seconds"]))
@@ -60,7 +61,7 @@ def keeping_up(axes: Any, problem: str) -> None:
 
 def keeping_up_figure(plt: Any) -> Any:
     """Return a figure with a panel for each problem."""
-    names = list(dict.fromkeys(row["problem"] for row in kept("one_more")))
+    names = list(dict.fromkeys(row["problem"] for row in rows_of("one_more")))
     num_rows = max(1, -(-len(names) // 2))
     figure, panels = plt.subplots(num_rows, 2, figsize=(9, 3.4 * num_rows), squeeze=False, layout="constrained")
     for name, axes in zip(names, panels.ravel(), strict=False):

@@ -18,6 +18,7 @@ with the `reason` why not for all.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import sys
 import tomllib
@@ -59,6 +60,11 @@ class Ladder:
     def takes(self, problem: str) -> bool:
         """Tell whether the algorithm is for a problem."""
         return self.problems is None or problem in self.problems
+
+    def step_after(self, rung: int) -> float:
+        """Return how many times larger the next rung is, all sizes multiplied; 1 after the last."""
+        now, after = (math.prod(self.rungs[place].values()) for place in (rung, min(rung + 1, len(self.rungs) - 1)))
+        return after / now
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ SIZES: dict[tuple[str, str], dict[str, int]] = {
     ("ours", "liu_west"): MANY,
     ("ours", "sir"): MANY,
     ("ours", "storvik"): MANY,
-    ("ours", "node"): {"num_particles": 512},
+    ("ours", "node"): {"num_nodes": 512},
     ("particles", "smc2"): {"num_theta": 200, "num_x": 300},
     ("smcx", "smc2"): OUTER,
     ("smcs", "storvik"): MANY,

@@ -1,14 +1,14 @@
-"""What one more observation costs at t = 100, 1000 and 10,000: `python -m benchmarks.contest.one_more [problem ...]`.
+"""What one more observation costs at t = 100, 1000 and 10,000: the second part of `python -m benchmarks.contest run`.
 
 One data set, one thread. All have the cheapest size that reached 0.25 in the contest, and `reached` is its error there;
 algorithms that did not reach it are left out, but for those of one pass. `apart` is how far the mean lies from that of
 `auto` at the same time, the worst parameter in sds of `auto`: a warm start may be quick because its chain is stuck.
 Four ways to keep up:
 
-- goes on: the CPU seconds from t to t + 100, over 100, one look at the posterior included. `node` looks by
-  `posterior`, which goes through the kept data again; `node_rows` reads mean and sd of the last step, as a stream
-  does. A sampler that now and then moves its values by a look at all the past pays for that in some stretches and not
-  in others: the figure is the mean from t / 2 to t where that is more.
+- goes on: the CPU seconds from t to t + 100, over 100. `node_steps` takes one observation after the other, and looks
+  at `posterior` after each. The others take a hundred at once and look once: `node` by `posterior`, `node_rows` at mean
+  and sd of the last step. A sampler that now and then moves its values by a look at all the past pays for that in some
+  stretches and not in others: the figure is the mean from t / 2 to t where that is more.
 - one pass: the CPU seconds of a run up to t, over t. The library's function takes whole series only, but its filter
   could go on.
 - refits: a whole run at t.
@@ -16,33 +16,39 @@ Four ways to keep up:
   `statsmodels`, `append` with a refit. The last of two such refits counts, so that padded data find the program
   compiled, and unpadded data do not. States that are new begin as in a first fit.
 
-A run that takes more than `MOST_SECONDS` of wall time is given up.
+A run that takes more than `MOST_SECONDS` of wall time is given up. What was run with the same size is not run again.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from benchmarks.contest import rows
-from benchmarks.contest.entry import OURS, Ladder, entry
+from benchmarks.contest.entry import OURS, Entry, Ladder, entry
 from benchmarks.contest.program import Failed, Program, TooSlow, task_of
-from benchmarks.problems import CONTEST, data
-from benchmarks.tables import put_row
+from benchmarks.problems import CONTEST, Problem, data
+from benchmarks.tables import put_row, rows_of
 
 PROBLEMS = ("sin", "ar1", "stochastic_volatility", "regime_switching")
 TIMES = (100, 1000, 10_000)
 MORE = 100
 MOST_SECONDS = 300.0
 IDENTITY = ("problem", "t", "library", "algorithm")
+SAME = (*IDENTITY, "size")
 GOES_ON, PASSES, REFITS, WARM = "goes on", "one pass", "refits", "warm start"
+STEPS = "node_steps"
+"""Our default, one observation after the other."""
 ASKED: dict[tuple[str, str], tuple[str, str]] = {
     ("ours", "auto"): (GOES_ON, "auto"),
     ("ours", "node"): (GOES_ON, "node"),
     ("ours", "node_rows"): (GOES_ON, "node_rows"),
+    ("ours", STEPS): (GOES_ON, "node"),
     ("ours", "extended_parameter"): (GOES_ON, "extended_parameter"),
     ("ours", "liu_west"): (GOES_ON, "liu_west"),
     ("numpyro", "padded_nuts"): (WARM, "nuts"),
@@ -64,32 +70,41 @@ ASKED: dict[tuple[str, str], tuple[str, str]] = {
 """How each algorithm keeps up, and under which name it was in the contest."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Measure what one more observation costs.")
-    parser.add_argument("problems", nargs="*", default=list(PROBLEMS))
-    parser.add_argument("--libraries", nargs="*", default=sorted({library for library, _ in ASKED}))
-    parser.add_argument("--algorithms", nargs="*", default=sorted({algorithm for _, algorithm in ASKED}))
-    parser.add_argument("--times", nargs="*", type=int, default=TIMES)
-    chosen = parser.parse_args(arguments)
-    for problem in chosen.problems:
-        long = replace(CONTEST[problem], num_steps=max(TIMES) + MORE)
-        ys = np.asarray(data(long, 0)[1])
-        right = {time: posteriors(problem, ys, time) for time in chosen.times}
-        for (library, algorithm), (how, name) in ASKED.items():
-            ladder = next(ladder for ladder in entry(library).ladders if ladder.algorithm == name)
-            is_chosen = library in chosen.libraries and algorithm in chosen.algorithms
-            found = size_of(problem, ladder, how) if is_chosen and ladder.takes(problem) else None
-            if found is None:
-                continue
-            size, reached = found
-            for time in chosen.times:
-                row = {"problem": problem, "t": time, "library": library, "algorithm": algorithm, "how": how}
-                row |= {"size": size, "reached": reached}
-                row |= seconds_of(problem, library, algorithm, size, ys, time, how, right[time])
-                put_row("one_more", {"units": "CPU seconds", "more": MORE}, row, IDENTITY)
-                print(row, flush=True)
-                if "failed" in row:
-                    break
+def keep_up_all(problems: list[Problem], entries: list[Entry], algorithms: list[str] | None, workers: int) -> None:
+    """Measure what one more observation costs by all that reached the first bar, a problem on each core."""
+    taking_part = [one.name for one in entries]
+    chosen = {
+        (library, algorithm): way
+        for (library, algorithm), way in ASKED.items()
+        if library in taking_part and (not algorithms or way[1] in algorithms)
+    }
+    with ThreadPoolExecutor(workers) as pool:
+        running = [pool.submit(keep_up, problem.name, chosen) for problem in problems if problem.name in PROBLEMS]
+        for one in running:
+            one.result()
+
+
+def keep_up(problem: str, chosen: dict[tuple[str, str], tuple[str, str]]) -> None:
+    """Measure it on one problem."""
+    long = replace(CONTEST[problem], num_steps=max(TIMES) + MORE)
+    ys = np.asarray(data(long, 0)[1])
+    right = cache(lambda: posteriors(problem, ys))
+    for (library, algorithm), (how, name) in chosen.items():
+        ladder = next(ladder for ladder in entry(library).ladders if ladder.algorithm == name)
+        found = size_of(problem, ladder, how) if ladder.takes(problem) else None
+        if found is None:
+            continue
+        size, reached = found
+        for time in TIMES:
+            row = {"problem": problem, "t": time, "library": library, "algorithm": algorithm, "how": how}
+            row |= {"size": size, "reached": reached}
+            done = next((one for one in rows_of("one_more") if all(one[key] == row[key] for key in SAME)), None)
+            if done is None:
+                done = row | seconds_of(problem, library, algorithm, size, ys, time, how, right)
+                put_row("one_more", {"units": "CPU seconds", "more": MORE}, done, IDENTITY)
+                print(done, flush=True)
+            if "failed" in done:
+                break
 
 
 def size_of(problem: str, ladder: Ladder, how: str) -> tuple[dict[str, int], float] | None:
@@ -99,9 +114,9 @@ def size_of(problem: str, ladder: Ladder, how: str) -> tuple[dict[str, int], flo
     return (good[0][0]["size"], float(good[0][1].error[-1])) if good else None
 
 
-def posteriors(problem: str, ys: np.ndarray, time: int) -> dict[int, dict]:
-    """Return what `auto` says after a time, and after the others at which algorithms are asked."""
-    times = [time, time + 2, time + MORE]
+def posteriors(problem: str, ys: np.ndarray) -> dict[int, dict]:
+    """Return what `auto` says at all times at which algorithms are asked."""
+    times = [at for time in TIMES for at in (time, time + 2, time + MORE)]
     with Program(entry(OURS)) as program:
         found = program.ask(task_of(problem, ys[: times[-1]], times, "auto", {}), MOST_SECONDS)
     return {at: {part: found[part][place] for part in ("mean", "sd")} for place, at in enumerate(times)}
@@ -119,8 +134,15 @@ def apart(said: dict, right: dict) -> float:
 
 
 def seconds_of(
-    problem: str, library: str, algorithm: str, size: dict[str, int], ys: np.ndarray, time: int, how: str, right: dict
-) -> dict:
+    problem: str,
+    library: str,
+    algorithm: str,
+    size: dict[str, int],
+    ys: np.ndarray,
+    time: int,
+    how: str,
+    right: Callable[[], dict],
+) -> dict[str, Any]:
     """Return the CPU seconds of one more observation after a time, or what went wrong."""
     asked = {GOES_ON: [time // 2, time, time + MORE], REFITS: [time], PASSES: [time], WARM: [time, time + 1, time + 2]}
     times = asked[how]
@@ -139,8 +161,4 @@ def seconds_of(
         cost = max(seconds[-1] / MORE, seconds[-2] / (time - time // 2))
     else:
         cost = seconds[-1] / (time if how == PASSES else 1)
-    return {"cpu_seconds": cost, "apart": apart(found["mean"][-1], right[times[-1]])}
-
-
-if __name__ == "__main__":
-    main()
+    return {"cpu_seconds": cost, "apart": apart(found["mean"][-1], right()[times[-1]])}

@@ -11,7 +11,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +190,7 @@ def judged(problem: str) -> list[tuple[Row, Verdict]]:
     return _judged(problem, json.dumps([row for row in load(problem) if row["runs"] and "failed" not in row]))
 
 
-@cache
+@lru_cache(maxsize=64)
 def _judged(problem: str, rows: str) -> list[tuple[Row, Verdict]]:
     """Judge rows once, as long as they are the same: the page asks for them some hundred times."""
     done = [(row, judge(problem, row)) for row in json.loads(rows)]

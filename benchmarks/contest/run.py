@@ -10,6 +10,7 @@ import platform
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from benchmarks.contest import rows
 from benchmarks.contest.entry import Entry, Ladder
 from benchmarks.contest.program import Failed, Program, TooSlow, task_of
-from benchmarks.problems import Problem, data, inputs_of
+from benchmarks.problems import CONTEST, Problem, data, inputs_of
 from paramfilter.auto import choose_algorithm
 
 BUDGET = 10.0
@@ -27,8 +28,10 @@ NEAR = 2.0
 """A rung whose error is within this factor of a bar has the most runs, if they are short."""
 SHORT = 1.0
 """CPU seconds of a run that is repeated so often."""
-STEP = 3.0
-"""What the next rung is expected to cost, in costs of the present one."""
+LEAST_STEP = 3.0
+"""What the next rung costs at least, in costs of the present one."""
+SLACK = 1.5
+"""Budgets that the next rung may be expected to cost: what does not grow with its size makes it cheaper than that."""
 STUCK = 2
 """A ladder is left after so many rungs in succession that did not lower its error."""
 SECONDS_TO_COMPILE = 60.0
@@ -79,21 +82,23 @@ def climb(problem: Problem, entry: Entry, ladder: Ladder, rung: int, budget: flo
     found = rows.climbed(problem.name, ladder)[: rung + 1]
     errors = " ".join(f"{error:.3g}" for error in found[-1].error)
     print(f"{label} error {errors}, {found[-1].cpu_seconds:.3g} CPU s, {found[-1].num_runs} runs", flush=True)
-    return goes_on(found, budget)
+    return goes_on(found, ladder.step_after(rung), budget)
 
 
-def goes_on(found: list[rows.Verdict], budget: float) -> bool:
+def goes_on(found: list[rows.Verdict], step: float, budget: float) -> bool:
     """Tell whether the best bar is not reached, the next rung fits the budget, and rungs still lower the error.
 
     Args:
         found: The verdicts of a ladder's rungs so far.
+        step: How many times larger the next rung is.
         budget: CPU seconds a run.
     """
-    errors = [verdict.error[-1] for verdict in found]
+    errors, cost = [verdict.error[-1] for verdict in found], found[-1].cpu_seconds
     if np.isnan(errors[-1]) or errors[-1] <= min(rows.BARS):
         return False
     is_stuck = len(errors) > STUCK and min(errors[-STUCK:]) >= errors[-STUCK - 1]
-    return STEP * found[-1].cpu_seconds < budget and not is_stuck
+    is_affordable = LEAST_STEP * cost < budget and step * cost < SLACK * budget
+    return is_affordable and not is_stuck
 
 
 def measure(problem: Problem, entry: Entry, ladder: Ladder, size: dict[str, int], budget: float) -> rows.Row:
@@ -127,7 +132,6 @@ def measure(problem: Problem, entry: Entry, ladder: Ladder, size: dict[str, int]
 
 def tasks(problem: Problem, ladder: Ladder, size: dict[str, int]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield data sets and tasks, one data set after the other, with seeds that are not used again."""
-    written = {data_set: np.asarray(data(problem, data_set)[1]) for data_set in problem.contest_seeds}
     times = problem.times[-1:] if ladder.refits else problem.times
     for run in range(MOST_RUNS):
         data_set = problem.contest_seeds[run % len(problem.contest_seeds)]
@@ -135,7 +139,7 @@ def tasks(problem: Problem, ladder: Ladder, size: dict[str, int]) -> Iterator[tu
             data_set,
             task_of(
                 problem.name,
-                written[data_set],
+                known_data(problem.name, data_set),
                 list(times),
                 ladder.algorithm,
                 size,
@@ -143,6 +147,12 @@ def tasks(problem: Problem, ladder: Ladder, size: dict[str, int]) -> Iterator[tu
                 seed=100 * data_set + run,
             ),
         )
+
+
+@cache
+def known_data(problem: str, data_set: int) -> np.ndarray:
+    """Return the observations, simulated once."""
+    return np.asarray(data(CONTEST[problem], data_set)[1])
 
 
 def runs_wanted(problem: Problem, row: rows.Row) -> int:

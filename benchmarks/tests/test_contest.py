@@ -98,22 +98,31 @@ def verdict_of(error: float, cpu_seconds: float) -> rows.Verdict:
 
 
 @pytest.mark.parametrize(
-    ("errors", "cpu_seconds", "worth"),
+    ("errors", "cpu_seconds", "step", "worth"),
     [
-        ([0.5], 1.0, True),
-        ([0.2], 1.0, True),
-        ([0.1], 1.0, False),
-        ([0.5], 3.4, False),
-        ([900.0, 900.0], 1.0, True),
-        ([8.0, 9.0, 8.0], 1.0, False),
-        ([8.0, 9.0, 7.0], 1.0, True),
-        ([np.nan], 0.1, False),
+        ([0.5], 1.0, 3, True),
+        ([0.2], 1.0, 3, True),
+        ([0.1], 1.0, 3, False),
+        ([0.5], 3.4, 3, False),
+        ([0.5], 1.4, 10, True),
+        ([0.5], 1.6, 10, False),
+        ([900.0, 900.0], 1.0, 3, True),
+        ([8.0, 9.0, 8.0], 1.0, 3, False),
+        ([8.0, 9.0, 7.0], 1.0, 3, True),
+        ([np.nan], 0.1, 3, False),
     ],
-    ids=["near", "one bar", "both bars", "next rung too expensive", "too early", "stuck", "lower", "no reference"],
-)
-def test_a_ladder_is_climbed_while_the_budget_is_in_reach(errors, cpu_seconds, worth):
+    ids=["near", "one bar", "both bars", "too expensive", "ten times larger", "too expensive, if so much larger",
+         "too early", "stuck", "lower", "no reference"],
+)  # fmt: skip
+def test_a_ladder_is_climbed_while_the_budget_is_in_reach(errors, cpu_seconds, step, worth):
     """Of 10 CPU seconds."""
-    assert goes_on([verdict_of(error, cpu_seconds) for error in errors], budget=10.0) is worth
+    assert goes_on([verdict_of(error, cpu_seconds) for error in errors], step, budget=10.0) is worth
+
+
+def test_a_ladder_knows_how_much_larger_its_next_rung_is():
+    ladder = next(ladder for ladder in entry("pypomp").ladders if ladder.algorithm == "pmcmc")
+    assert [ladder.step_after(rung) for rung in range(3)] == pytest.approx([3.0, 100 / 9, 1.0])
+    assert entry("dynamax").ladders[0].step_after(0) == 1.0
 
 
 @pytest.mark.parametrize(

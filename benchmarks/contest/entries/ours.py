@@ -102,9 +102,30 @@ def by_rows(task: Task) -> Iterator[Posterior]:
         yield Posterior(last(history.theta.mean), last(history.theta.sd), float(state.log_evidence))
 
 
+def one_at_a_time(task: Task) -> Iterator[Posterior]:
+    """Yield what a node filter believes; the last stretch is taken step by step, and looked at after each."""
+    filter = filter_once("node", task.problem, tuple(task.size.values()))
+    state = filter.init(jax.random.key(task.seed))
+    *parts, (last_ys, last_inputs) = stretches(task)
+    for ys, inputs in parts:
+        state = filter.catch_up(state, ys, inputs)
+        yield believed(filter, state)
+    for now, y in enumerate(last_ys):
+        state, _ = filter.step(state, y, each_table(operator.itemgetter(now), last_inputs))
+        found = believed(filter, state)
+    yield found
+
+
+def believed(filter: Any, state: Any) -> Posterior:
+    """Return mean and sd of the posterior, and the log evidence."""
+    posterior = filter.posterior(state)
+    return Posterior(posterior.mean(), posterior.sd(), float(state.log_evidence))
+
+
 ALGORITHMS = {
     **{kind: Algorithm(partial(by_filter, kind)) for kind in FILTERS},
     "node_rows": Algorithm(by_rows),
+    "node_steps": Algorithm(one_at_a_time),
 }
 
 
