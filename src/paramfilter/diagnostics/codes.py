@@ -181,9 +181,13 @@ FEW_NODES = Code(
 UNSURE = Code(
     "W14",
     "the posterior mean may be off",
-    "The filter's estimate of its own error is large: few nodes carry the weight, or a surface in place of the "
-    "likelihood misses it. Means and intervals are rough.",
-    ("Use more nodes: node_filter(model, 4096).", "Keep more observations: num_kept=100_000."),
+    "The filter's estimate of its own error is large: few nodes carry the weight, a surface in place of the likelihood "
+    "misses it, or the inner filter is an approximation that does not suit the model. Means and intervals are rough.",
+    (
+        "If the inner filter is AssumedDensity or LinearPredictor, try another one: inner=pf.nodes.Particles.",
+        "Use more nodes: node_filter(model, 4096).",
+        "Keep more observations: num_kept=100_000.",
+    ),
 )
 
 CODES = (

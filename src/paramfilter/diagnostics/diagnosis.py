@@ -50,7 +50,7 @@ NUM_RANKS = NUM_FORECASTS + 1
 FEWEST_RANKS = 50
 """A chi-square test needs about five expected ranks a bin."""
 
-NODES = ("Kalman", "FiniteState", "Guided", "AssumedDensity", "Particles")
+NODES = ("Kalman", "FiniteState", "Guided", "LinearPredictor", "AssumedDensity", "Particles")
 RAISED_BY = {codes.IMPROPER: ("Grid", "Taylor"), codes.FEW_NODES: NODES}
 """Beliefs that raise the flags of a code; no other belief looks for what it reports."""
 
