@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -35,8 +36,11 @@ def python_of(name: str) -> str:
 def python_in(name: str, packages: tuple[str, ...]) -> str:
     """Return the interpreter of an environment of some packages, which is made if it is not there."""
     folder = ENVIRONMENTS / name
-    if not folder.exists():
-        subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, folder], check=True)
-        install = ["uv", "pip", "install", "--quiet", "--python", folder / "bin" / "python", *packages]
-        subprocess.run(install, check=True)
+    ENVIRONMENTS.mkdir(exist_ok=True)
+    with open(ENVIRONMENTS / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second waits until it is whole
+        if not folder.exists():
+            subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, folder], check=True)
+            install = ["uv", "pip", "install", "--quiet", "--python", folder / "bin" / "python", *packages]
+            subprocess.run(install, check=True)
     return str(folder / "bin" / "python")

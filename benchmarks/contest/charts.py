@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 from benchmarks.contest import rows
+from benchmarks.contest.entry import OURS
 from benchmarks.contest.table import UNFINISHED, is_finished, note_of, or_nan, problems
 from benchmarks.problems import HELD_OUT
 from benchmarks.tables import rows_of
@@ -71,19 +72,32 @@ def keeping_up_figure(plt: Any) -> Any:
     return figure
 
 
-def picture(problem: str, axes: Any) -> None:
-    """Draw error against CPU seconds, a line for each ladder: our default thick, ours in blue, others by their best."""
+def pictures(plt: Any, marked: str = OURS) -> Any:
+    """Return a figure with a panel for each problem: error against CPU seconds, one entry's lines in blue."""
+    names = problems()
+    num_rows = -(-len(names) // 4)
+    figure, panels = plt.subplots(num_rows, 4, figsize=(11, 2.5 * num_rows), squeeze=False, layout="constrained")
+    for name, axes in zip(names, panels.ravel(), strict=False):
+        picture(name, axes, marked)
+    for axes in panels.ravel()[len(names) :]:
+        axes.remove()
+    return figure
+
+
+def picture(problem: str, axes: Any, marked: str) -> None:
+    """Draw error against CPU seconds, a line for each ladder: yardsticks that we wrote are gray."""
     ladders: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for row, verdict in rows.judged(problem):
         place = (row["library"], row["algorithm"])
         ladders.setdefault(place, []).append((verdict.cpu_seconds, float(verdict.error[-1])))
     for (library, algorithm), points in ladders.items():
         kind = rows.kind_of(problem, library, algorithm)
-        is_default = kind == "default"
+        is_yardstick = kind == "rival" and library == OURS
+        is_thick = kind == "default" if marked == OURS else library == marked
         times, errors = zip(*sorted(points), strict=True)
-        color = BLUE if kind != "rival" else GREY if library == "ours" else ORANGE
-        width, size = (2.5, 6) if is_default else (0.8, 3)
-        axes.plot(times, errors, color=color, marker="o", ms=size, lw=width, zorder=3 if is_default else 2)
+        color = GREY if is_yardstick else BLUE if library == marked else ORANGE
+        width, size = (2.5, 6) if is_thick else (0.8, 3)
+        axes.plot(times, errors, color=color, marker="o", ms=size, lw=width, zorder=3 if is_thick else 2)
     for bar in rows.BARS:
         axes.axhline(bar, color="0.5", lw=0.8, zorder=1)
     mark = " *" if problem in HELD_OUT else ""

@@ -6,49 +6,18 @@ import numpy as np
 
 from benchmarks.contest import rows
 from benchmarks.contest.entry import OURS, Ladder, entries
-from benchmarks.contest.one_more import MOST_SECONDS, REFITS, STEPS, WARM
 from benchmarks.contest.run import BUDGET, goes_on
 from benchmarks.problems import CONTEST, HELD_OUT
 from benchmarks.tables import rows_of
 
 NOT_RUN = "not run"
 TOO_SLOW = "no answer within the budget"
-REFITTING = (REFITS, WARM)
-"""Ways of `one_more` that begin again for each observation."""
 UNFINISHED = "others not finished"
 
 
 def problems() -> list[str]:
     """Return the problems of which some row was judged at the end."""
     return [name for name in CONTEST if any(np.isfinite(verdict.error[-1]) for _, verdict in rows.judged(name))]
-
-
-def summary() -> str:
-    """Say in a paragraph how our default did, who was cheaper, and what is missing."""
-    bar = rows.BARS[0]
-    tenth, less, num = num_wins(bar)
-    cheaper = []
-    for problem in problems():
-        default, rival = (rows.cheapest(problem, kind, bar) for kind in ("default", "rival"))
-        if rival is not None and (default is None or rival[1].cpu_seconds < default[1].cpu_seconds):
-            cheaper.append(f"`{problem}` ({note_of(default, rival)})")
-    first = f"**Our default needed the least CPU time for an error of {bar} posterior sd on {less} of {num} problems, "
-    first += f"and less than a tenth of any other algorithm's on {tenth}.**"
-    second = (
-        f" Another algorithm was cheaper on {', '.join(cheaper)}; the factor is its cost over ours." if cheaper else ""
-    )
-    absent = [name for name in CONTEST if name not in problems()]
-    missing = _missing()
-    third = f" Not run yet: {', '.join(f'`{name}`' for name in absent)}." if absent else ""
-    third += f" {missing} of all cells have not been run; they say so in the tables." if missing else ""
-    return first + second + third
-
-
-def _missing() -> str:
-    """Return which share of the cells was not run."""
-    found = [cell for line in cells(rows.BARS[0])[1] for cell in line[1:]]
-    num_missing = found.count(NOT_RUN)
-    return f"{num_missing / len(found):.0%}" if num_missing else ""
 
 
 def report() -> str:
@@ -78,8 +47,8 @@ def _ratios(default: tuple | None, rival: tuple | None) -> tuple[str, str]:
         return "no other within the budget", ""
     ours, theirs = default[1], rival[1]
     return (
-        _number(theirs.cpu_seconds / ours.cpu_seconds),
-        _number(theirs.cpu_seconds_first / ours.cpu_seconds_first),
+        number(theirs.cpu_seconds / ours.cpu_seconds),
+        number(theirs.cpu_seconds_first / ours.cpu_seconds_first),
     )
 
 
@@ -121,7 +90,7 @@ def note_of(default: tuple | None, rival: tuple | None) -> str:
     if default is None:
         return f"{name}; not ours"
     ratio = rival[1].cpu_seconds / default[1].cpu_seconds
-    return f"{name}, {_number(ratio)}×"
+    return f"{name}, {number(ratio)}×"
 
 
 def cells(bar: float) -> tuple[list[str], list[list[str]]]:
@@ -142,10 +111,10 @@ def _cell(problem: str, ladder: Ladder, bar: float) -> str:
     own, failed = _run(problem, ladder)
     reached = [verdict.cpu_seconds for verdict in own if verdict.reaches(bar)]
     if reached:
-        return _number(min(reached))
+        return number(min(reached))
     if own:
         best = min(own, key=lambda verdict: verdict.error[-1])
-        return f"error {_number(best.error[-1])} after {_number(best.cpu_seconds)} s"
+        return f"error {number(best.error[-1])} after {number(best.cpu_seconds)} s"
     if failed:
         return f"failed: {failed[0][:80]}"
     return TOO_SLOW if _is_too_slow(problem, ladder) else NOT_RUN
@@ -195,28 +164,6 @@ def all_rows() -> tuple[list[str], list[list[object]]]:
     return header, lines
 
 
-def keeping_up_summary() -> str:
-    """Say how much more than our default the cheapest refit needs for one more observation at the end."""
-    last = max((row["t"] for row in rows_of("one_more")), default=0)
-    parts = []
-    for problem in dict.fromkeys(row["problem"] for row in rows_of("one_more")):
-        found = [row for row in rows_of("one_more") if (row["problem"], row["t"]) == (problem, last)]
-        own = [row["cpu_seconds"] for row in found if row["algorithm"] == STEPS]
-        refits = [row for row in found if row["how"] in REFITTING]
-        done = [row for row in refits if "cpu_seconds" in row]
-        if own and done:
-            best = min(done, key=lambda row: row["cpu_seconds"])
-            ratio = _number(best["cpu_seconds"] / own[0])
-            parts.append(f"`{problem}`: {ratio} times ({best['library']} `{best['algorithm']}`)")
-        elif own and refits:
-            parts.append(f"`{problem}`: no refit ended within {MOST_SECONDS:.0f} seconds")
-    return (
-        f"After {last:,} observations, the cheapest refit that reached 0.25 sd needs this many times our CPU time for "
-        f"one more: {'; '.join(parts)}. Our default takes one observation at a time here, and its posterior is read "
-        "after each of them."
-    )
-
-
 def defaults(names: list[str]) -> tuple[list[str], list[list[object]]]:
     """Return how our default, at its own size, did on some problems."""
     header = ["problem", "error at T, sd", "sd / reference", "90 % interval holds", "CPU seconds"]
@@ -228,10 +175,10 @@ def defaults(names: list[str]) -> tuple[list[str], list[list[object]]]:
             continue
         found = rows.judge(problem, row)
         low, high = map(_number, found.interval)
-        error = f"{_number(found.error[-1])} ({low} to {high})"
+        error = f"{number(found.error[-1])} ({low} to {high})"
         apart = f"within {np.expm1(found.log_sd_error[-1]):.1%}"
         cover = f"{found.cover[-1]:.1%}"
-        lines.append([f"`{problem}`", error, apart, cover, _number(found.cpu_seconds)])
+        lines.append([f"`{problem}`", error, apart, cover, number(found.cpu_seconds)])
     return header, lines
 
 
@@ -239,9 +186,9 @@ def one_more() -> tuple[list[str], list[list[object]]]:
     """Return what one more observation costs."""
     header = ["problem", "t", "algorithm", "size", "error", "CPU seconds for one more", "how", "sds from our default"]
     lines = [
-        [row["problem"], row["t"], name_of(row), _size(row), _number(or_nan(row.get("reached"))),
+        [row["problem"], row["t"], name_of(row), _size(row), number(or_nan(row.get("reached"))),
          f"{row['cpu_seconds']:.2g}" if "cpu_seconds" in row else row["failed"], row.get("how", ""),
-         _number(or_nan(row.get("apart")))]
+         number(or_nan(row.get("apart")))]
         for row in rows_of("one_more")
     ]  # fmt: skip
     return header, lines
@@ -285,7 +232,7 @@ def or_nan(value: float | str | None) -> float:
     return np.nan if value is None else float(value)  # NaN is kept as a text
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     return "–" if np.isnan(value) else f"{value:.2g}" if abs(value) < 10 else f"{value:.0f}"
 
 
@@ -295,5 +242,5 @@ def _winner(pair: tuple[rows.Row, rows.Verdict] | None) -> str:
     row, verdict = pair
     size = f", {_size(row)}" if row["size"] else ""
     low, high = verdict.interval
-    error = f"error {_number(verdict.error[-1])} ({_number(low)} to {_number(high)})"
-    return f"{name_of(row).removeprefix('ours ')}{size}: {_number(verdict.cpu_seconds)} s, {error}"
+    error = f"error {number(verdict.error[-1])} ({number(low)} to {number(high)})"
+    return f"{name_of(row).removeprefix('ours ')}{size}: {number(verdict.cpu_seconds)} s, {error}"

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks.contest import references, rows, table
+from benchmarks.contest import references, rows, sentences, table
 from benchmarks.contest.entries.ours import ALGORITHMS
 from benchmarks.contest.entry import entries, entry
 from benchmarks.contest.evidence import verdict
@@ -161,7 +161,7 @@ def test_what_is_stored_makes_tables_of_even_lines():
         assert all(len(line) == len(header) for line in lines)
     header, lines = table.all_rows()
     assert lines and all(len(line) == len(header) or line[3] == "failed" for line in lines)
-    assert table.report().count("| problem |") == 2 and "of" in table.summary()
+    assert table.report().count("| problem |") == 2 and "of" in sentences.summary()
 
 
 def test_no_problem_is_won_by_rivals_that_failed_or_were_not_run(monkeypatch):
