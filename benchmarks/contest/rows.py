@@ -214,14 +214,14 @@ def failures(problem: str) -> list[Row]:
     return [row for row in load(problem) if "failed" in row]
 
 
-def cheapest(problem: str, kind: str, bar: float) -> tuple[Row, Verdict] | None:
-    """Return the cheapest rung of a kind that reaches a bar."""
+def cheapest(problem: str, kind: str, bar: float, cost: str = "cpu_seconds") -> tuple[Row, Verdict] | None:
+    """Return the cheapest rung of a kind that reaches a bar, by one of the costs that a verdict has."""
     good = [
         (row, verdict)
         for row, verdict in judged(problem)
         if verdict.reaches(bar) and kind_of(problem, row["library"], row["algorithm"]) == kind
     ]
-    return min(good, key=lambda pair: pair[1].cpu_seconds, default=None)
+    return min(good, key=lambda pair: getattr(pair[1], cost), default=None)
 
 
 def kind_of(problem: str, library: str, algorithm: str) -> str:

@@ -69,15 +69,15 @@ def _has_ended(problem: str, ladder: Ladder, bar: float) -> bool:
     )
 
 
-def num_wins(bar: float) -> tuple[int, int, int]:
-    """Return on how many problems our default needs a tenth of the best rival's CPU, less than it, and of how many."""
+def num_wins(bar: float, cost: str = "cpu_seconds") -> tuple[int, int, int]:
+    """Return on how many problems our default needs a tenth of the best rival's cost, less than it, and of how many."""
     tenth = less = 0
     for problem in problems():
-        default, rival = (rows.cheapest(problem, kind, bar) for kind in ("default", "rival"))
+        default, rival = (rows.cheapest(problem, kind, bar, cost) for kind in ("default", "rival"))
         if rival is None:
             ratio = np.inf if is_finished(problem, bar) else np.nan
         else:
-            ratio = rival[1].cpu_seconds / default[1].cpu_seconds if default else 0.0
+            ratio = getattr(rival[1], cost) / getattr(default[1], cost) if default else 0.0
         tenth += default is not None and ratio >= rows.WIN
         less += default is not None and ratio > 1
     return tenth, less, len(problems())
