@@ -157,7 +157,7 @@ def all_rows() -> tuple[list[str], list[list[object]]]:
             place = [problem, row["library"], row["algorithm"], kind, _size(row)]
             judged = (*verdict.error, *verdict.interval, verdict.log_sd_error[-1], verdict.cover[-1])
             times = (verdict.cpu_seconds, verdict.cpu_seconds_first)
-            lines.append([*place, *map(_number, judged + times), round(verdict.peak_mb), verdict.num_runs])
+            lines.append([*place, *map(number, judged + times), round(verdict.peak_mb), verdict.num_runs])
         for row in rows.failures(problem):
             reason = " ".join(row["failed"].split())[-120:]
             lines.append([problem, row["library"], row["algorithm"], "failed", _size(row), reason])
@@ -174,7 +174,7 @@ def defaults(names: list[str]) -> tuple[list[str], list[list[object]]]:
             lines.append([f"`{problem}`", TOO_SLOW if row else NOT_RUN, "", "", ""])
             continue
         found = rows.judge(problem, row)
-        low, high = map(_number, found.interval)
+        low, high = map(number, found.interval)
         error = f"{number(found.error[-1])} ({low} to {high})"
         apart = f"within {np.expm1(found.log_sd_error[-1]):.1%}"
         cover = f"{found.cover[-1]:.1%}"
