@@ -44,6 +44,8 @@ LATTICE_GAIN = 0.6
 """Error of a mean over points of a lattice, over that of as many independent ones. Fitted to runs of the first problems
 of `benchmarks.truth`; over all of them the told error is within a factor of 3 of the true one in 92 % of 594 runs
 (`python -m benchmarks.truth --filter node_filter --all`)."""
+FEWEST_FOR_GAIN = 20
+"""Points of a lattice for each parameter, below which it is no better than independent points."""
 MOST_ROUNDS = 8
 UNSEEN = 0.01
 """Posterior sds that an error is never said to be below: rounding, and what no estimate sees."""
@@ -84,7 +86,7 @@ def read(filter: NodeFilter, state: NodeState) -> Cloud:
     is_kept = int(state.time) <= filter.num_kept
     if surface.misfit < (TINY_MISFIT if is_kept else SMALL_MISFIT):
         return _from_surface(filter, state, surface, weights)
-    error = np.sqrt(_error_of_mean(z, weights) ** 2 + np.asarray(state.surface_error, np.float64))
+    error = np.sqrt(_error_of_mean(z, weights, filter.num_nodes) ** 2 + np.asarray(state.surface_error, np.float64))
     if is_kept and np.max(error) > filter.accuracy:
         return _from_rounds(filter, state)
     theta = {name: np.asarray(leaf) for name, leaf in nodes.theta.items()}
@@ -104,7 +106,7 @@ def _from_surface(filter: NodeFilter, state: NodeState, surface: Surface, weight
     log_ratio = np.where(is_sound, log_posterior - around.log_density(z), -np.inf)
     point_weights = shares_of(log_ratio)
     shift = surface.squared_error(old_z, weights) + np.asarray(state.surface_error, np.float64)
-    shift += _error_of_mean(z, point_weights) ** 2
+    shift += _error_of_mean(z, point_weights, NUM_POINTS) ** 2
     return Cloud(
         z=z,
         theta={name: np.asarray(leaf) for name, leaf in theta.items()},
@@ -146,7 +148,7 @@ def _from_rounds(filter: NodeFilter, state: NodeState) -> Cloud:
         thetas.append(nodes.theta)
         pool = pool.add(nodes, law, len(thetas)).without_first()
         log_weights = pool.log_weights()
-        error = _error_of_mean(pool.points, shares_of(log_weights))
+        error = _error_of_mean(pool.points, shares_of(log_weights), filter.num_nodes)
     used = slice(filter.num_nodes, (1 + len(thetas)) * filter.num_nodes)  # the first slot holds the nodes there were
     return Cloud(
         z=pool.points[used],
@@ -177,8 +179,9 @@ def _prior_at(filter: NodeFilter, z: Any, prior: Prior) -> Any:
     return jax.vmap(parameters.constrain)(z), prior.log_density(parameters, z)
 
 
-def _error_of_mean(z: Numbers, weights: Numbers) -> Numbers:
+def _error_of_mean(z: Numbers, weights: Numbers, lattice_size: int) -> Numbers:
     """Return the standard error of a weighted mean, in sds (delta method)."""
     apart = z - weights @ z
     sd = np.sqrt(weights @ apart**2)
-    return LATTICE_GAIN * np.sqrt(np.sum((weights[:, None] * apart) ** 2, axis=0)) / np.maximum(sd, 1e-300)
+    gain = LATTICE_GAIN if lattice_size >= FEWEST_FOR_GAIN * z.shape[1] else 1.0
+    return gain * np.sqrt(np.sum((weights[:, None] * apart) ** 2, axis=0)) / np.maximum(sd, 1e-300)

@@ -33,7 +33,7 @@ from paramfilter.types import Inputs, KeyArray, Numbers
 if TYPE_CHECKING:
     from paramfilter.nodes.filter import NodeFilter
 
-MAX_ROUNDS = 15
+MAX_ROUNDS = 40
 POOLED_ROUNDS = 4
 """Rounds whose nodes say together where the next ones should be."""
 CRASH, FEWEST_LEFT = 0.02, 4
@@ -123,7 +123,7 @@ def _start(filter: NodeFilter, state: NodeState) -> Rounds:
     return Rounds(
         number=xp.zeros((), xp.int32),
         nodes=nodes,
-        pool=Pool.start(nodes, POOLED_ROUNDS, ess.dtype),
+        pool=Pool.start(nodes, POOLED_ROUNDS, ess.dtype if is_traced(state) else np.float64),
         width=xp.asarray(KERNEL_WIDTH, ess.dtype),
         ess=ess,
     )
@@ -135,7 +135,7 @@ def _next_round(filter: NodeFilter, state: NodeState, rounds: Rounds) -> Rounds:
     pool, number = rounds.pool, rounds.number + xp.ones((), xp.int32)
     all_log_weights = pool.log_weights(POWERS)
     sizes = effective(all_log_weights)
-    is_enough = sizes >= FLOOR * filter.num_nodes
+    is_enough = sizes >= max(FLOOR * filter.num_nodes, LEAST_PER_PARAMETER * filter.model.parameters.dimension)
     chosen = xp.where(xp.any(is_enough), xp.argmax(is_enough), xp.argmax(sizes))
     weights = all_log_weights[chosen], pool.log_weights(0.5 * xp.asarray(POWERS)[chosen])
     around = filter.mixture(pool.points, *weights, state.kept.prior.normal, rounds.number, rounds.width)
