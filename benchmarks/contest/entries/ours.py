@@ -2,8 +2,8 @@
 # dependencies = ["paramfilter"]
 #
 # [tool.contest.node]
-# num_nodes = [32, 64, 128, 256, 512, 1024, 2048]
-# one_over_accuracy = [10, 10, 10, 20, 50, 50, 50]
+# num_nodes = [128, 256, 512, 1024, 2048]
+# one_over_accuracy = [10, 20, 50, 50, 50]
 # problems = ["sin", "star", "ar1", "stochastic_volatility", "pound_dollar", "nutria", "tracking", "regime_switching",
 #     "epidemic", "rainfall_runoff", "multispecies", "seat_belts", "inflation", "fitzhugh_nagumo", "common_factor"]
 # reason = "no filter of the state without random numbers"
