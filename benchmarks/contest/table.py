@@ -16,8 +16,13 @@ UNFINISHED = "others not finished"
 
 
 def problems() -> list[str]:
-    """Return the problems of which some row was judged at the end."""
-    return [name for name in CONTEST if any(np.isfinite(verdict.error[-1]) for _, verdict in rows.judged(name))]
+    """Return the problems on which our default was run and judged at the end."""
+    is_ours = lambda name, row: rows.kind_of(name, row["library"], row["algorithm"]) == "default"
+    return [
+        name
+        for name in CONTEST
+        if any(is_ours(name, row) and np.isfinite(verdict.error[-1]) for row, verdict in rows.judged(name))
+    ]
 
 
 def report() -> str:
@@ -96,13 +101,11 @@ def note_of(default: tuple | None, rival: tuple | None) -> str:
 def cells(bar: float) -> tuple[list[str], list[list[str]]]:
     """Return a table of all algorithms and all problems: CPU seconds for a bar, or why there are none."""
     ladders = [ladder for entry in entries().values() for ladder in entry.ladders]
-    lines = []
-    for ladder in ladders:
-        line = [f"{ladder.library} {ladder.algorithm}"]
-        for problem in problems():
-            line.append(_cell(problem, ladder, bar))
-        lines.append(line)
-    return ["algorithm", *problems()], lines
+    names = problems()
+    lines = [
+        [f"{ladder.library} {ladder.algorithm}", *(_cell(name, ladder, bar) for name in names)] for ladder in ladders
+    ]
+    return ["algorithm", *names], lines
 
 
 def _cell(problem: str, ladder: Ladder, bar: float) -> str:
