@@ -41,7 +41,7 @@ def chart(axes: Any, bar: float) -> None:
     axes.set(xscale="log", xlabel=f"CPU seconds for an error of {bar} sd", ylim=(-0.7, len(names) - 0.3))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter("")
-    axes.margins(x=0.4)
+    axes.margins(x=0.6)
     axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, fontsize=8, frameon=False)
 
 

@@ -79,5 +79,5 @@ def one_fit() -> str:
     num_cheaper = sum(share < 1 for share in shares)
     return (
         f"One fit by NUTS to {bar} posterior sd took less CPU time than our filter on the whole stream on "
-        f"{num_cheaper} of {len(shares)} problems ([Algorithms compared](contest.md))."
+        f"{num_cheaper} of the {len(shares)} problems where NUTS reached it ([Algorithms compared](contest.md))."
     )

@@ -82,9 +82,10 @@ def test_a_posterior_is_read_as_accurately_as_asked():
         pf.node_filter(MODEL, 64, accuracy=-0.1)
 
 
-@pytest.mark.parametrize(("num_slopes", "num_nodes", "seed"), [(4, 64, 0), (4, 64, 2)])
-def test_few_nodes_find_a_posterior_thousands_of_times_narrower_than_the_prior(num_slopes, num_nodes, seed):
+@pytest.mark.parametrize("seed", [0, 2])
+def test_few_nodes_find_a_posterior_thousands_of_times_narrower_than_the_prior(seed):
     """A regression whose posterior is known; with fewer rounds the filter was 15 to 1,900 sds off."""
+    num_slopes = 4
     model = pf.StateSpaceModel(
         prior={"slopes": dist.Normal(jnp.zeros(num_slopes), 1000.0)},
         initial=lambda theta, inputs: dist.Normal(0.0, 0.1),
@@ -96,7 +97,7 @@ def test_few_nodes_find_a_posterior_thousands_of_times_narrower_than_the_prior(n
     inputs, slopes = draws[:8, 1:], 300.0 * draws[8, 1:]
     ys = inputs @ slopes + np.sqrt(0.1) * draws[:8, 0]
     covariance = np.linalg.inv(inputs.T @ inputs / 0.1 + np.eye(num_slopes) / 1000.0**2)
-    filter = pf.node_filter(model, num_nodes, num_kept=8)
+    filter = pf.node_filter(model, 64, num_kept=8)
     posterior = filter.posterior(filter.catch_up(filter.init(jax.random.key(seed)), ys, inputs))
     off = (posterior.mean()["slopes"] - covariance @ inputs.T @ ys / 0.1) / np.sqrt(np.diag(covariance))
     assert np.max(np.abs(off)) < 0.2
