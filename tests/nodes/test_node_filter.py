@@ -82,6 +82,17 @@ def test_a_posterior_is_read_as_accurately_as_asked():
         pf.node_filter(MODEL, 64, accuracy=-0.1)
 
 
+def test_nodes_are_renewed_before_a_posterior_needs_more_of_them():
+    filter = pf.node_filter(MODEL, 128, num_kept=128, accuracy=0.1)
+    assert filter.lowest_ess == pytest.approx(0.6**2 / 0.1**2)
+    assert replace(filter, accuracy=0.02).lowest_ess == pytest.approx(0.15 * 128)
+    _, history = pf.run(filter, filter.init(jax.random.key(0)), YS)
+    # Without it 48 of 120 rows are below; a renewal that brings few nodes may leave some.
+    assert np.sum(np.asarray(history.info.ess) < filter.lowest_ess) < 20
+    state = filter.catch_up(filter.init(jax.random.key(0)), YS[:100])
+    assert len(filter.posterior(state).cloud.weights) == 128  # read as they are
+
+
 @pytest.mark.parametrize("seed", [0, 2])
 def test_few_nodes_find_a_posterior_thousands_of_times_narrower_than_the_prior(seed):
     """A regression whose posterior is known; with fewer rounds the filter was 15 to 1,900 sds off."""
@@ -181,6 +192,15 @@ def test_after_the_kept_observations_the_posterior_stays_near(exact):
     for name in MODEL.prior:
         off = abs(posterior.mean()[name] - float(exact.mean()[name])) / float(exact.sd()[name])
         assert off < max(0.2, 3 * posterior.error()[name])
+
+
+def test_a_density_is_normalised_when_data_are_no_longer_kept_and_the_surface_is_bad(exact, monkeypatch):
+    monkeypatch.setattr("paramfilter.nodes.reading.SMALL_MISFIT", 0.0)
+    posterior = SHORT.posterior(SHORT.catch_up(SHORT.init(jax.random.key(1)), YS))
+    assert len(posterior.cloud.weights) == SHORT.num_nodes  # no points of a surface
+    theta = {"phi": 0.8, "q": 0.9}
+    # Of the 60 observations that are kept alone it would be tens of nats off.
+    assert posterior.log_prob(theta) == pytest.approx(float(exact.log_prob(theta)), abs=0.3)
 
 
 def test_the_same_key_gives_the_same_nodes_and_another_others(after):

@@ -35,7 +35,7 @@ from paramfilter.nodes.lattice import lattice
 from paramfilter.nodes.loop import is_due
 from paramfilter.nodes.posterior import NodePosterior
 from paramfilter.nodes.proposals import KERNEL_WIDTH, Mixture, Normal, mixture_of, prior_normal
-from paramfilter.nodes.reading import ACCURACY, read_in_trace
+from paramfilter.nodes.reading import ACCURACY, effective_nodes_for, read_in_trace
 from paramfilter.nodes.renewal import renew, renewed_run, renewed_step
 from paramfilter.nodes.replay import first_state
 from paramfilter.nodes.state import NodeState
@@ -46,6 +46,9 @@ from paramfilter.types import Inputs, KeyArray, Numbers, Observation
 
 LOWEST_ESS = 0.15
 """Share of effective nodes below which they are renewed."""
+MOST_WANTED = 0.3
+"""The same at most, if a posterior as accurate as asked needs more: renewing nodes costs less than adding some at each
+reading. Renewals leave 20 to 40 % of the nodes effective, so more would have them renewed all the time."""
 SINGLE_WIDTH = 1.2
 """Of the Gaussian that stands for kernels if there are many parameters, in posterior sds."""
 MANY_PARAMETERS = 5
@@ -64,7 +67,8 @@ class NodeFilter(Filter):
         inner: The filter for the state given theta, bound to the model.
         num_kept: Observations that are kept, so that new nodes can be taken through them.
         outliers: What to do with observations far outside the forecasts; None takes them at their word.
-        accuracy: Posterior sds. While data are kept, `posterior` adds points until its means are known so well.
+        accuracy: Posterior sds. While data are kept, `posterior` adds points until its means are known so well, and
+            nodes are renewed before it has to, if there are nodes enough.
     """
 
     state_kind: ClassVar[type] = NodeState
@@ -100,7 +104,8 @@ class NodeFilter(Filter):
     @property
     def lowest_ess(self) -> float:
         """Effective nodes below which they are renewed."""
-        return LOWEST_ESS * self.num_nodes
+        wanted = effective_nodes_for(self.accuracy, self.num_nodes, self.model.parameters.dimension)
+        return max(LOWEST_ESS * self.num_nodes, wanted if wanted <= MOST_WANTED * self.num_nodes else 0.0)
 
     def mixture(
         self,

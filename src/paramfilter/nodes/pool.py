@@ -1,10 +1,10 @@
 """Nodes of several rounds, each drawn from its own proposal, and weighed as if drawn from the mean of all proposals.
 
-    w_i  ~  p(z_i) L(z_i)^beta / mean_k q_k(z_i)
+    w_i  ~  p(z_i) L(z_i) / mean_k q_k(z_i)
 
-L is the likelihood, and beta is 1, or less while tempering. A node where its own proposal is thin would have a huge
-weight; here it has an ordinary one as soon as another proposal covers it (balance heuristic: E. Veach and L. Guibas,
-Optimally combining sampling techniques for Monte Carlo rendering, SIGGRAPH 1995).
+L is the likelihood; while tempering, that of the last observation or of all has a power below 1. A node where its own
+proposal is thin would have a huge weight; here it has an ordinary one as soon as another proposal covers it (balance
+heuristic: E. Veach and L. Guibas, Optimally combining sampling techniques for Monte Carlo rendering, SIGGRAPH 1995).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Pool:
         z: The nodes.
         log_prior: log p(z).
         log_likelihood: log p(y_1..y_t | z), less `offset`.
+        log_last: log p(y_t | y_1..y_{t-1}, z).
         log_densities: Log density of each distribution at all nodes.
         laws: The distributions, with a leading axis.
         is_used: Which slots have nodes.
@@ -45,13 +46,14 @@ class Pool:
     z: Float[Numbers, "round node param"]
     log_prior: Float[Numbers, "round node"]
     log_likelihood: Float[Numbers, "round node"]
+    log_last: Float[Numbers, "round node"]
     log_densities: Float[Numbers, "law round node"]
     laws: Mixture
     is_used: Bool[Numbers, " round"]
     offset: CompensatedSum
 
     @classmethod
-    def start(cls, nodes: Nodes, num_slots: int, precision: Any) -> Pool:
+    def start(cls, nodes: Nodes, log_last: Float[Numbers, " node"], num_slots: int, precision: Any) -> Pool:
         """Begin with nodes whose distribution is known at themselves alone."""
         xp = numbers(nodes)
         is_first = xp.arange(num_slots) == 0
@@ -65,13 +67,14 @@ class Pool:
             z=z,
             log_prior=first(nodes.log_prior),
             log_likelihood=first(nodes.log_likelihood),
+            log_last=first(log_last),
             log_densities=xp.where(is_first[:, None, None], first(nodes.log_proposal), xp.asarray(LEAST, precision)),
             laws=Mixture.blank(num_slots, len(nodes.z), z.shape[-1], precision),
             is_used=is_first,
             offset=nodes.offset,
         )
 
-    def add(self, nodes: Nodes, law: Mixture, slot: Any) -> Pool:
+    def add(self, nodes: Nodes, log_last: Float[Numbers, " node"], law: Mixture, slot: Any) -> Pool:
         """Put the nodes of one distribution into a slot."""
         xp = numbers(self, nodes, law, slot)
         here = xp.arange(len(self.z)) == slot
@@ -86,19 +89,26 @@ class Pool:
             z=z,
             log_prior=put(nodes.log_prior, self.log_prior),
             log_likelihood=put(nodes.log_likelihood + nodes.offset.less(self.offset), self.log_likelihood),
+            log_last=put(log_last, self.log_last),
             log_densities=put(at_all, columns),
             laws=laws,
             is_used=used,
             offset=self.offset,
         )
 
-    def log_weights(self, power: Any = 1.0) -> Float[Numbers, "*power all"]:
-        """Return log weights of the nodes of all slots at a power of the likelihood, or at several."""
+    def log_weights(self, of_past: Any = 1.0, of_last: Any = 1.0) -> Float[Numbers, "*power all"]:
+        """Return log weights of the nodes of all slots.
+
+        Args:
+            of_past: Power of p(y_1..y_{t-1} | z), or several.
+            of_last: Power of p(y_t | y_1..y_{t-1}, z), or as many.
+        """
         xp = numbers(self)
         used = self.is_used
         log_mean = log_sum(xp.where(used[:, None, None], self.log_densities, LEAST)) - xp.log(xp.sum(used))
-        power = xp.asarray(power, self.z.dtype)[..., None, None]
-        log_weights = xp.where(used[:, None], self.log_prior - log_mean + power * self.log_likelihood, LEAST)
+        of_past, of_last = (xp.asarray(power, self.z.dtype)[..., None, None] for power in (of_past, of_last))
+        tempered = of_past * self.log_likelihood + (of_last - of_past) * self.log_last
+        log_weights = xp.where(used[:, None], self.log_prior - log_mean + tempered, LEAST)
         return log_weights.reshape(*log_weights.shape[:-2], -1).astype(self.z.dtype)
 
     def without_first(self) -> Pool:

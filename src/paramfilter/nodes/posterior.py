@@ -112,10 +112,11 @@ class NodePosterior:
         if is_traced((self.state, z)):
             log_likelihood = log_likelihood_at(self.filter, self.state, z)
             return log_prior + log_likelihood - self.state.log_evidence
-        surface = self.cloud.surface
-        if surface is None or int(self.state.time) <= self.filter.num_kept:
+        if int(self.state.time) <= self.filter.num_kept:
             log_likelihood = self.filter.compiled(log_likelihood_at)(self.state, z)
         else:
+            surface = self.cloud.surface
+            assert surface is not None  # without the data it was fitted in any case
             log_likelihood = surface.at(np.asarray(z, np.float64)[None])[0][0] + float(self.state.nodes.offset.value)
         return np.asarray(log_prior + log_likelihood - self.cloud.log_evidence, jnp.result_type(float))
 

@@ -1,18 +1,18 @@
 """From nodes to a posterior: many weighted points, and how far their mean may be off.
 
-Three ways, the best first:
+Three ways, the cheapest first:
 
-1. From a surface, if it misses the log likelihood by little (`surface`): thousands of points are drawn around the
+1. From the nodes alone, if all data are kept and their weights leave a small error; later, if there is no other way.
+2. From a surface, if it misses the log likelihood by little (`surface`): thousands of points are drawn around the
    posterior and weighed by the prior, which is exact, times the surface's likelihood.
-2. From the nodes and more nodes, while all data are kept: rounds of new nodes are taken through the data until their
-   weights leave a small error. No approximation is made but the inner filter's.
-3. From the nodes alone, if their weights leave a small error, or if there is no other way.
+3. From more nodes, while all data are kept: rounds of new ones are taken through the data until their weights leave a
+   small error. No approximation is made but the inner filter's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -44,8 +44,9 @@ LATTICE_GAIN = 0.6
 """Error of a mean over points of a lattice, over that of as many independent ones. Fitted to runs of the first problems
 of `benchmarks.truth`; over all of them the told error is within a factor of 3 of the true one in 92 % of 594 runs
 (`python -m benchmarks.truth --filter node_filter --all`)."""
-FEWEST_FOR_GAIN = 20
-"""Points of a lattice for each parameter, below which it is no better than independent points."""
+FEWEST_FOR_GAIN = 50
+"""Points of a lattice for each parameter, below which it counts as no better than independent points: of 30 to 40 the
+true error was 1.7 times the told one."""
 MOST_ROUNDS = 8
 UNSEEN = 0.01
 """Posterior sds that an error is never said to be below: rounding, and what no estimate sees."""
@@ -63,7 +64,7 @@ class Cloud:
         weights: They sum to one.
         error: Estimated error of the posterior mean of each coordinate, in posterior sds.
         log_evidence: The estimate of log p(y_1..y_t).
-        surface: What the points were weighed by, if it was a surface.
+        surface: Of the log likelihood, if one was fitted.
     """
 
     z: Float[Numbers, "point param"]
@@ -82,15 +83,16 @@ def read(filter: NodeFilter, state: NodeState) -> Cloud:
         np.asarray(leaf, np.float64) for leaf in (nodes.z, nodes.log_prior, nodes.log_likelihood, nodes.log_weights)
     )
     weights = shares_of(log_weights)
-    surface = fit_surface(z, log_likelihood, log_prior, weights)
+    error = np.sqrt(_error_of_mean(z, weights, filter.num_nodes) ** 2 + np.asarray(state.surface_error, np.float64))
+    theta = {name: np.asarray(leaf) for name, leaf in nodes.theta.items()}
+    alone = Cloud(z, theta, weights, error, float(state.log_evidence), None)
     is_kept = int(state.time) <= filter.num_kept
+    if is_kept and np.max(error) <= filter.accuracy:
+        return alone
+    surface = fit_surface(z, log_likelihood, log_prior, weights)
     if surface.misfit < (TINY_MISFIT if is_kept else SMALL_MISFIT):
         return _from_surface(filter, state, surface, weights)
-    error = np.sqrt(_error_of_mean(z, weights, filter.num_nodes) ** 2 + np.asarray(state.surface_error, np.float64))
-    if is_kept and np.max(error) > filter.accuracy:
-        return _from_rounds(filter, state)
-    theta = {name: np.asarray(leaf) for name, leaf in nodes.theta.items()}
-    return Cloud(z, theta, weights, error, float(state.log_evidence), None)
+    return _from_rounds(filter, state) if is_kept else replace(alone, surface=surface)
 
 
 def _from_surface(filter: NodeFilter, state: NodeState, surface: Surface, weights: Numbers) -> Cloud:
@@ -141,12 +143,12 @@ def read_in_trace(filter: NodeFilter, state: NodeState) -> tuple[Mapping[str, Nu
 
 def _from_rounds(filter: NodeFilter, state: NodeState) -> Cloud:
     """Make rounds of new nodes, until together they know the mean."""
-    pool = Pool.start(state.nodes, MOST_ROUNDS + 1, np.float64)
+    pool = Pool.start(state.nodes, np.zeros(filter.num_nodes), MOST_ROUNDS + 1, np.float64)
     log_weights, error, thetas = pool.log_weights(), np.array(np.inf), []
     while np.max(error) > filter.accuracy and len(thetas) < MOST_ROUNDS:
-        nodes, law = another_round(filter, state, pool, READING + len(thetas))
-        thetas.append(nodes.theta)
-        pool = pool.add(nodes, law, len(thetas)).without_first()
+        pool, theta = another_round(filter, state, pool, READING + len(thetas), 1 + len(thetas))
+        pool = pool.without_first()
+        thetas.append(theta)
         log_weights = pool.log_weights()
         error = _error_of_mean(pool.points, shares_of(log_weights), filter.num_nodes)
     used = slice(filter.num_nodes, (1 + len(thetas)) * filter.num_nodes)  # the first slot holds the nodes there were
@@ -183,5 +185,14 @@ def _error_of_mean(z: Numbers, weights: Numbers, lattice_size: int) -> Numbers:
     """Return the standard error of a weighted mean, in sds (delta method)."""
     apart = z - weights @ z
     sd = np.sqrt(weights @ apart**2)
-    gain = LATTICE_GAIN if lattice_size >= FEWEST_FOR_GAIN * z.shape[1] else 1.0
+    gain = _gain(lattice_size, z.shape[1])
     return gain * np.sqrt(np.sum((weights[:, None] * apart) ** 2, axis=0)) / np.maximum(sd, 1e-300)
+
+
+def _gain(lattice_size: int, num_parameters: int) -> float:
+    return LATTICE_GAIN if lattice_size >= FEWEST_FOR_GAIN * num_parameters else 1.0
+
+
+def effective_nodes_for(accuracy: float, num_nodes: int, num_parameters: int) -> float:
+    """Return the effective sample size at which nodes know the posterior mean so well, in posterior sds."""
+    return (_gain(num_nodes, num_parameters) / accuracy) ** 2
