@@ -1,6 +1,6 @@
 """Node filters with few nodes for each parameter, or far narrower posteriors than priors.
 
-    python -m benchmarks.few_nodes                     problems of the contest, `accuracy=0.1`, 12 runs of each
+    python -m benchmarks.few_nodes [problem ...]       problems of the contest, `accuracy=0.1`, 6 runs on each data set
     python -m benchmarks.few_nodes --slopes 10 --prior-sd 100      a regression whose posterior is known, default size
 
 Errors are in sds of the reference: rms over parameters and runs, the worst of all, and the median of the largest error
@@ -23,29 +23,26 @@ from benchmarks.contest import references
 from benchmarks.problems import CONTEST, data, inputs_of
 from paramfilter.outcome import Outcome
 
-CASES = (
-    ("tracking", 64),
-    ("regime_switching", 32),
-    ("multispecies", 128),
-    ("seat_belts", 64),
-    ("common_factor", 64),
-)
-RUNS = 6
-"""On each of two data sets."""
+CASES = {"tracking": 64, "regime_switching": 32, "multispecies": 128, "seat_belts": 64, "common_factor": 64}
+"""Problems and numbers of nodes."""
+RUNS, MOST_DATA_SETS = 6, 2
+"""Runs on each data set, of which real problems have one."""
 NOISE = 0.1
 """Variance of an observation of the regression, given its slopes: 0.1^2 + 0.3^2."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Compare node filters of few nodes with references.")
+    parser.add_argument("problems", nargs="*", default=list(CASES), metavar="problem")
     parser.add_argument("--slopes", type=int, help="of a regression, in place of the problems")
     parser.add_argument("--prior-sd", type=float, default=100.0)
-    parser.add_argument("--num-nodes", type=int, help="of the regression; the default size unless given")
+    parser.add_argument("--num-nodes", type=int, help="the default size of the regression unless given")
     parser.add_argument("--num-steps", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=1)
     chosen = parser.parse_args(arguments)
     if chosen.slopes is None:
-        for name, num_nodes in CASES:
+        for name in chosen.problems:
+            num_nodes = chosen.num_nodes or CASES[name]
             print(name, num_nodes, said(list(on_problem(name, num_nodes))), flush=True)
     else:
         runs = on_regression(chosen.slopes, chosen.prior_sd, chosen.num_nodes, chosen.num_steps, chosen.seeds)
@@ -53,10 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def on_problem(name: str, num_nodes: int) -> Iterator[tuple[bool, np.ndarray, float]]:
-    """Run a filter on two data sets of a problem, several times each."""
+    """Run a filter several times on each data set of a problem."""
     problem, known = CONTEST[name], references.load()[name]
     filter = pf.node_filter(problem.model(), num_nodes, accuracy=0.1)
-    for data_set in problem.contest_seeds[:2]:
+    for data_set in problem.contest_seeds[:MOST_DATA_SETS]:
         right = known[str(data_set)][str(problem.times[-1])]
         stream = np.asarray(data(problem, data_set)[1]), inputs_of(problem)
         for run in range(RUNS):

@@ -14,8 +14,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-import matplotlib.pyplot as plt
-
 from benchmarks.contest import charts, rows, table
 from benchmarks.contest.entry import entries
 from benchmarks.contest.one_more import keep_up_all
@@ -54,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     elif chosen.command == "enter":
         contest_all([*CONTEST.values()], [known[chosen.name]], None, BUDGET, CORES)
         keep_up_all([*CONTEST.values()], [known[chosen.name]], None, CORES)
+        import matplotlib.pyplot as plt
+
         print(table.standing(chosen.name))
         charts.pictures(plt, chosen.name).savefig(f"{chosen.name}.png", dpi=150)
         print(f"Its lines are blue in {chosen.name}.png.")

@@ -6,9 +6,9 @@ algorithms that did not reach it are left out, but for those of one pass. `apart
 Four ways to keep up:
 
 - goes on: the CPU seconds from t to t + 100, over 100. `node_steps` takes one observation after the other, and looks
-  at `posterior` after each. The others take a hundred at once and look once: `node` by `posterior`, `node_rows` at mean
-  and sd of the last step. A sampler that now and then moves its values by a look at all the past pays for that in some
-  stretches and not in others: the figure is the mean from t / 2 to t where that is more.
+  at `posterior` after each. The others take a hundred at once and look once. A sampler that now and then moves its
+  values by a look at all the past pays for that in some stretches and not in others: the figure is the mean from t / 2
+  to t where that is more.
 - one pass: the CPU seconds of a run up to t, over t. The library's function takes whole series only, but its filter
   could go on.
 - refits: a whole run at t.
@@ -47,7 +47,6 @@ STEPS = "node_steps"
 ASKED: dict[tuple[str, str], tuple[str, str]] = {
     ("ours", "auto"): (GOES_ON, "auto"),
     ("ours", "node"): (GOES_ON, "node"),
-    ("ours", "node_rows"): (GOES_ON, "node_rows"),
     ("ours", STEPS): (GOES_ON, "node"),
     ("ours", "extended_parameter"): (GOES_ON, "extended_parameter"),
     ("ours", "liu_west"): (GOES_ON, "liu_west"),

@@ -27,6 +27,7 @@ from benchmarks.tables import put_row
 from paramfilter.filters.advance import WINDOW, window_of
 from paramfilter.nodes.advance import advance
 from paramfilter.nodes.pool import Pool
+from paramfilter.nodes.reading import ACCURACY
 from paramfilter.nodes.replay import another_round, through
 from paramfilter.nodes.stretch import take_in
 from paramfilter.tracing import on_host
@@ -39,18 +40,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure where a node filter's CPU time goes.")
     parser.add_argument("problems", nargs="*", default=list(PROBLEMS))
     parser.add_argument("--num-nodes", nargs="*", type=int, default=[64, 512])
+    parser.add_argument("--accuracy", type=float, default=ACCURACY, help="of a posterior, in its sds")
     chosen = parser.parse_args(arguments)
     for problem in chosen.problems:
         for num_nodes in chosen.num_nodes:
-            row = {"problem": problem, "num_nodes": num_nodes, **stages(problem, num_nodes)}
-            put_row("own_cost", {"units": "milliseconds of CPU"}, row, ("problem", "num_nodes"))
+            row = {"problem": problem, "num_nodes": num_nodes, "accuracy": chosen.accuracy}
+            row |= stages(problem, num_nodes, chosen.accuracy)
+            put_row("own_cost", {"units": "milliseconds of CPU"}, row, ("problem", "num_nodes", "accuracy"))
             print(row, flush=True)
 
 
-def stages(problem: str, num_nodes: int) -> dict[str, float]:
+def stages(problem: str, num_nodes: int, accuracy: float) -> dict[str, float]:
     """Return the CPU time of each stage."""
     asked = CONTEST[problem]
-    filter = filter_once("node", problem, (num_nodes,))
+    filter = filter_once("node", problem, (num_nodes, 1 / accuracy))
     stream = np.asarray(data(asked, 0)[1]), inputs_of(asked)
     begin = filter.init(jax.random.key(0))
 
@@ -62,7 +65,7 @@ def stages(problem: str, num_nodes: int) -> dict[str, float]:
     states = up_to(*asked.times)
 
     end = on_host(states[-1])
-    pool = Pool.start(end.nodes, 2, np.float64)
+    pool = Pool.start(end.nodes, np.zeros(num_nodes), 2, np.float64)
     z, log_proposal = np.asarray(end.nodes.z), np.asarray(end.nodes.log_proposal)
     window, length = window_of(stream, asked.num_steps - WINDOW), np.int32(WINDOW)
     (before,) = up_to(asked.num_steps - WINDOW)
@@ -71,8 +74,8 @@ def stages(problem: str, num_nodes: int) -> dict[str, float]:
     return {
         "run": median(lambda: up_to(*asked.times)[-1].nodes.z),
         "read": median(lambda: [filter.posterior(state).mean() for state in states]),
-        "arithmetic": median(lambda: filter.compiled(through)(z, log_proposal, end.kept, end.time).z),
-        "round": median(lambda: another_round(filter, end, pool, 3)[0].z),
+        "arithmetic": median(lambda: filter.compiled(through)(z, log_proposal, end.kept, end.time)[0].z),
+        "round": median(lambda: another_round(filter, end, pool, 3, 1)[0].z),
         "window": median(lambda: filter.compiled(advance)(before, filter.blank, *window, np.int32(0), length)[2]),
         "window, bare": median(lambda: filter.compiled(take_in)(before, *window, np.int32(0), length)[1]),
     }

@@ -29,7 +29,7 @@ BARS = (0.25, 0.1)
 """The errors that the headlines ask for, in sds."""
 WIN = 10.0
 """How many times our default's CPU seconds a rival needs to have lost."""
-PRESETS = ("node", "node_rows", "extended_parameter", "storvik")
+PRESETS = ("node", "extended_parameter", "storvik")
 """Of ours; the rest that we wrote are yardsticks, and count as rivals."""
 NUM_RESAMPLES = 2000
 CENTRAL = (5.0, 95.0)

@@ -2,14 +2,8 @@
 # dependencies = ["paramfilter"]
 #
 # [tool.contest.node]
-# num_nodes = [128, 256, 512, 1024, 2048]
-# one_over_accuracy = [10, 20, 50, 50, 50]
-# problems = ["sin", "star", "ar1", "stochastic_volatility", "pound_dollar", "nutria", "tracking", "regime_switching",
-#     "epidemic", "rainfall_runoff", "multispecies", "seat_belts", "inflation", "fitzhugh_nagumo", "common_factor"]
-# reason = "no filter of the state without random numbers"
-#
-# [tool.contest.node_rows]
-# num_nodes = [128, 512, 2048]
+# num_nodes = [256, 512, 1024, 2048]
+# one_over_accuracy = [10, 20, 50, 50]
 # problems = ["sin", "star", "ar1", "stochastic_volatility", "pound_dollar", "nutria", "tracking", "regime_switching",
 #     "epidemic", "rainfall_runoff", "multispecies", "seat_belts", "inflation", "fitzhugh_nagumo", "common_factor"]
 # reason = "no filter of the state without random numbers"
@@ -70,8 +64,7 @@ def by_filter(kind: str, task: Task) -> Iterator[Posterior]:
         state = filter.init(jax.random.key(task.seed))
         for ys, inputs in stretches(task):
             state = filter.catch_up(state, ys, inputs)
-            posterior = filter.posterior(state)
-            yield Posterior(posterior.mean(), posterior.sd(), float(state.log_evidence))
+            yield believed(filter, state)
 
 
 @cache
@@ -90,16 +83,6 @@ def stretches(task: Task) -> Iterator[tuple[np.ndarray, Any]]:
     """Yield observations and inputs up to each time."""
     for begin, end in itertools.pairwise((0, *task.times)):
         yield task.ys[begin:end], each_table(operator.itemgetter(slice(begin, end)), task.inputs)
-
-
-def by_rows(task: Task) -> Iterator[Posterior]:
-    """Yield mean and sd as a node filter's history has them: without `posterior`, which looks at the data again."""
-    filter = filter_once("node", task.problem, tuple(task.size.values()))
-    last = lambda leaves: {name: np.asarray(leaf)[-1] for name, leaf in leaves.items()}
-    state = filter.init(jax.random.key(task.seed))
-    for ys, inputs in stretches(task):
-        state, history = pf.run(filter, state, ys, inputs, progress=False)
-        yield Posterior(last(history.theta.mean), last(history.theta.sd), float(state.log_evidence))
 
 
 def one_at_a_time(task: Task) -> Iterator[Posterior]:
@@ -124,7 +107,6 @@ def believed(filter: Any, state: Any) -> Posterior:
 
 ALGORITHMS = {
     **{kind: Algorithm(partial(by_filter, kind)) for kind in FILTERS},
-    "node_rows": Algorithm(by_rows),
     "node_steps": Algorithm(one_at_a_time),
 }
 

@@ -144,16 +144,13 @@ def _next_round(filter: NodeFilter, state: NodeState, rounds: Rounds) -> Rounds:
     """Draw nodes around those of the last rounds, and take them through all data."""
     xp = numbers(state)
     pool, number = rounds.pool, rounds.number + xp.ones((), xp.int32)
-    all_log_weights = pool.log_weights(*POWERS)
-    is_possible = rounds.knows_last | (POWERS[0] == POWERS[1])
-    sizes = xp.where(is_possible, effective(all_log_weights), 0.0)
-    is_enough = sizes >= _least(filter, FLOOR)
-    chosen = xp.where(xp.any(is_enough), xp.argmax(is_enough), xp.argmax(sizes))
-    weights = all_log_weights[chosen], pool.log_weights(*HALF * xp.asarray(POWERS)[:, chosen])
+    are_few = effective(pool.log_weights()) < _least(filter, FLOOR)
+    powers = _if(are_few, lambda _: _tempering(filter, rounds), xp.ones(2, pool.z.dtype))
+    weights = pool.log_weights(*powers), pool.log_weights(*HALF * powers)
     around = filter.mixture(pool.points, *weights, state.kept.prior.normal, rounds.number, rounds.width)
     nodes, log_last = _drawn(filter, state, around, number)
     ess = xp.asarray(nodes.ess)
-    is_low = (chosen == 0) & (ess < 2 * FLOOR * filter.num_nodes)
+    is_low = ~are_few & (ess < 2 * FLOOR * filter.num_nodes)
     # If no other round is wanted, nobody looks at the pool again.
     add = lambda pool: pool.add(nodes, log_last, around, number % POOLED_ROUNDS)
     pool = _if(_is_another_wanted(filter, number, ess), add, pool)
@@ -166,6 +163,16 @@ def _next_round(filter: NodeFilter, state: NodeState, rounds: Rounds) -> Rounds:
         width=xp.where(is_low, xp.maximum(NARROWER * rounds.width, NARROWEST), rounds.width).astype(ess.dtype),
         ess=xp.where(is_best, ess, rounds.ess),
     )
+
+
+def _tempering(filter: NodeFilter, rounds: Rounds) -> Float[Numbers, "2"]:
+    """Return the highest powers, of the data before the last observation and of the last, that leave enough nodes."""
+    xp, pool = numbers(rounds), rounds.pool
+    is_possible = rounds.knows_last | (POWERS[0] == POWERS[1])
+    sizes = xp.where(is_possible, effective(pool.log_weights(*POWERS)), 0.0)
+    is_enough = sizes >= _least(filter, FLOOR)
+    chosen = xp.where(xp.any(is_enough), xp.argmax(is_enough), xp.argmax(sizes))
+    return xp.asarray(POWERS, pool.z.dtype)[:, chosen]
 
 
 def _if(is_so: Any, change: Callable[[Any], Any], tree: Any) -> Any:
