@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from benchmarks.contest import rows
+from benchmarks.contest.entry import OURS
 from benchmarks.contest.one_more import MOST_SECONDS, REFITS, STEPS, WARM
 from benchmarks.contest.table import NOT_RUN, cells, note_of, num_wins, number, problems
 from benchmarks.problems import CONTEST
@@ -80,4 +83,19 @@ def one_fit() -> str:
     return (
         f"One fit by NUTS to {bar} posterior sd took less CPU time than our filter on the whole stream on "
         f"{num_cheaper} of the {len(shares)} problems where NUTS reached it ([Algorithms compared](contest.md))."
+    )
+
+
+def light() -> str:
+    """Say what the first size of our node filter saves against the default size, and how far off it is."""
+    ratios, errors = [], []
+    for problem in problems():
+        found = {row["algorithm"]: verdict for row, verdict in rows.judged(problem)[::-1] if row["library"] == OURS}
+        if {"auto", "node"} <= set(found):
+            ratios.append(found["auto"].cpu_seconds / found["node"].cpu_seconds)
+            errors.append(found["node"].error[-1])
+    return (
+        f"On the {len(ratios)} problems of the benchmark it takes {number(min(ratios))} to {number(max(ratios))} times "
+        f"less CPU time than the default. The rms error of the posterior means is {number(float(np.median(errors)))} "
+        f"posterior sd in the median, and {number(max(errors))} at worst."
     )
