@@ -318,6 +318,25 @@ def test_the_error_of_an_inner_filter_is_told():
     assert rough.error()["sigma"] >= rough.shift_by_inner[0]
 
 
+@pytest.mark.parametrize(("spread", "is_known"), [(0.05, False), (0.5, True)])
+def test_a_check_that_is_too_coarse_tells_nothing(spread, is_known):
+    """The model is linear, and the inner filter as good as exact: an error that is told would be the check's own."""
+    model = pf.StateSpaceModel(
+        prior={"phi": dist.Uniform(-1.0, 1.0)},
+        initial=lambda theta, inputs: dist.Normal(jnp.zeros(2), 1.0).to_event(1),
+        transition=lambda theta, x, inputs: dist.Normal(
+            jnp.stack([theta["phi"] * x[0], 0.5 * x[0] + 0.3 * x[1]]), spread
+        ).to_event(1),
+        observation=lambda theta, x, inputs: dist.Normal(x[0] - x[1], 0.5),
+    )
+    ys = np.array(pf.simulate(jax.random.key(0), model, {"phi": 0.8}, 40)[1])
+    filter = pf.node_filter(model, 64, inner=AssumedDensity.bind(model))
+    state, _ = pf.run(filter, filter.init(jax.random.key(1)), ys, progress=False)
+    posterior = filter.posterior(state)
+    assert (posterior.shift_by_inner is not None) == is_known
+    assert posterior.error()["phi"] < 0.1
+
+
 @pytest.mark.slow
 def test_few_nodes_for_many_parameters_are_no_numbers_out_of_nowhere():
     names = [f"a_{number}" for number in range(10)]

@@ -1,6 +1,8 @@
 """Proposals that see the data leave the filter's law as it is: weights average to p(y | x_prev), weighted states to
 E(x | x_prev, y), against exact formulas and quadrature."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -70,6 +72,19 @@ def test_approximate_moves_are_weighted_right(name):
         assert abs(samples.mean() - exact) < MAX_Z * samples.std() / np.sqrt(NUM_DRAWS) + 1e-5 * abs(exact)
     # Bounded by the defence: log p(y | x) - log DEFENCE at most.
     assert np.all(weights <= 1.0001 * np.exp(np.nanmax(np.asarray(log_observation))) / DEFENCE)
+
+
+def test_a_place_without_numbers_has_no_weight():
+    """A variance of exp(-1000) is 0 and the log density there is not a number. A t around it is a poor fit, no more."""
+    model, y = CASES["volatility"]
+    proposal, theta, x_prev = Guided().bind(model), {"a": jnp.array(0.6)}, jnp.array(1.5)
+    plan = replace(proposal.plan(theta, x_prev, jnp.asarray(y), None), centers=jnp.array([[-1000.0]]))
+    keys = jax.random.split(jax.random.key(0), 200)
+    found = jax.vmap(lambda key: proposal.propose(key, plan, theta, x_prev, jnp.asarray(y), None))(keys)
+    is_far = np.asarray(found.x) < -500
+    assert 100 < np.sum(is_far) < 200
+    assert np.all(np.asarray(found.log_weight)[is_far] == -np.inf)
+    assert np.all(np.isfinite(np.asarray(found.log_weight)[~is_far]))
 
 
 def test_effective_share_of_the_moves_is_high():

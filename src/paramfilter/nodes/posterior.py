@@ -71,8 +71,8 @@ class NodePosterior:
     def error(self) -> dict[str, Values]:
         """Return the estimated error of each posterior mean, in posterior standard deviations.
 
-        It covers what comes from the number of nodes, from surfaces, and from an inner filter that is not exact; the
-        last for states of one and two numbers.
+        It covers what comes from the number of nodes, from surfaces, and from an inner filter that is not exact. The
+        last is known for states of one and two numbers whose moves are not too narrow to be checked on a grid.
         """
         parameters = self.filter.model.parameters
         shift = self.shift_by_inner if self.shift_by_inner is not None else 0.0

@@ -112,7 +112,10 @@ class LaplaceProduct(BoundProposal):
         log_near = jax.vmap(_log_student, in_axes=(None, 0, 0))(x, plan.centers, plan.factors)
         log_proposal = jax.nn.logsumexp(shares + jnp.concatenate([log_near, log_transition[None]]))
         log_observation = self.model.observation_log_prob(theta, unravel(x), y, inputs)
-        return Move(unravel(x), log_transition + log_observation - log_proposal)
+        log_weight = log_transition + log_observation - log_proposal
+        # The tails of a t reach places where a model has no numbers, such as a variance of exp(-180). Nothing is there.
+        is_nowhere = (part < len(plan.centers)) & jnp.isnan(log_weight)
+        return Move(unravel(x), jnp.where(is_nowhere, -jnp.inf, log_weight))
 
 
 @once_per_model
