@@ -184,7 +184,7 @@ UNSURE = Code(
     "The filter's estimate of its own error is large: few nodes carry the weight, a surface in place of the likelihood "
     "misses it, or the inner filter is an approximation that does not suit the model. Means and intervals are rough.",
     (
-        "If the inner filter is AssumedDensity or LinearPredictor, try another one: inner=pf.nodes.Particles.",
+        "If the inner filter is AssumedDensity or LinearPredictor, compare with pf.references.pmmh(key, model, ys).",
         "Use more nodes: node_filter(model, 4096).",
         "Keep more observations: num_kept=100_000.",
     ),
