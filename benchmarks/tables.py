@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import fcntl
 import json
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
+
+
+def stored(path: Path) -> Any:
+    """Return what a file of results holds, which is read once for each time that it was changed."""
+    return _read(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, changed: int) -> Any:
+    return json.loads(path.read_text())
 
 
 def rows_of(name: str) -> list[dict]:

@@ -19,7 +19,7 @@ LABEL_HEIGHT = 9.0
 
 
 def chart(axes: Any, bar: float) -> None:
-    """Draw, for each problem, the CPU seconds that our default and the best rival need."""
+    """Draw, for each problem, the CPU seconds that our cheapest size and the best rival need."""
     names = problems()[::-1]
     for place, problem in enumerate(names):
         found = {kind: rows.cheapest(problem, kind, bar) for kind in ("default", "rival")}
@@ -34,7 +34,7 @@ def chart(axes: Any, bar: float) -> None:
             note = UNFINISHED
         right = max(costs.values(), default=0.01)
         axes.annotate(note, (right, place), (9, 0), textcoords="offset points", va="center", fontsize=8)
-    axes.plot([], [], "o", color=BLUE, label="our default")
+    axes.plot([], [], "o", color=BLUE, label="ours, cheapest size")
     axes.plot([], [], "D", color=ORANGE, label="best of all others")
     labels = [f"{name.replace('_', ' ')}{' *' if name in HELD_OUT else ''}" for name in names]
     axes.set_yticks(range(len(names)), labels)
@@ -46,7 +46,7 @@ def chart(axes: Any, bar: float) -> None:
 
 
 def keeping_up(axes: Any, problem: str) -> None:
-    """Draw the CPU seconds of one more observation against t: our default, and the best way of each other library.
+    """Draw the CPU seconds of one more observation against t: our node filter, and the best way of each other library.
 
     Ours is thick; dashed lines did not reach 0.25 sds.
     """
@@ -63,7 +63,9 @@ def keeping_up(axes: Any, problem: str) -> None:
         reaches, is_ours = or_nan(points[0].get("reached")) <= rows.BARS[0], library == OURS
         look = {"color": BLUE if is_ours else next(others), "ls": "-" if reaches else "--"}
         axes.plot(times, costs, marker="o", ms=4, lw=3 if is_ours else 1.2, mfc=None if reaches else "white", **look)
-        ends.append((costs[-1], times[-1], "our default" if is_ours else f"{library} {algorithm.replace('_', ' ')}"))
+        ends.append(
+            (costs[-1], times[-1], "our node filter" if is_ours else f"{library} {algorithm.replace('_', ' ')}")
+        )
     axes.set(xscale="log", yscale="log", xlabel="observations so far", ylabel="CPU s for one more", title=problem)
     axes.set_xlim(right=1e6)
     labelled(axes, sorted(ends))

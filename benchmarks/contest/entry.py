@@ -32,6 +32,8 @@ FOLDER = Path(__file__).parent / "entries"
 OURS = "ours"
 PROJECT = "paramfilter"
 BLOCK = re.compile(r"^# /// script\n(?P<content>(?:^#.*\n)+?)^# ///$", re.MULTILINE)
+NOT_FACTORS = ("num_warmup",)
+"""Sizes that a run's cost does not grow with in proportion."""
 NOT_SIZES = ("refits", "compiles", "problems", "reason")
 
 
@@ -62,8 +64,9 @@ class Ladder:
         return self.problems is None or problem in self.problems
 
     def step_after(self, rung: int) -> float:
-        """Return how many times larger the next rung is, all sizes multiplied; 1 after the last."""
-        now, after = (math.prod(self.rungs[place].values()) for place in (rung, min(rung + 1, len(self.rungs) - 1)))
+        """Return how many times larger the next rung is, all factors of its cost multiplied; 1 after the last."""
+        two = (self.rungs[place] for place in (rung, min(rung + 1, len(self.rungs) - 1)))
+        now, after = (math.prod(size for name, size in sizes.items() if name not in NOT_FACTORS) for sizes in two)
         return after / now
 
 

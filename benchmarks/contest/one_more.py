@@ -16,7 +16,8 @@ Four ways to keep up:
   `statsmodels`, `append` with a refit. The last of two such refits counts, so that padded data find the program
   compiled, and unpadded data do not. States that are new begin as in a first fit.
 
-A run that takes more than `MOST_SECONDS` of wall time is given up. What was run with the same size is not run again.
+A run, which for a warm start is a first fit and two refits, is given up after `MOST_SECONDS` of wall time. What was run
+with the same size is not run again.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -32,6 +34,7 @@ import numpy as np
 from benchmarks.contest import rows
 from benchmarks.contest.entry import OURS, Entry, Ladder, entry
 from benchmarks.contest.program import Failed, Program, TooSlow, task_of
+from benchmarks.contest.run import machine
 from benchmarks.problems import CONTEST, Problem, data
 from benchmarks.tables import put_row, rows_of
 
@@ -39,11 +42,13 @@ PROBLEMS = ("sin", "ar1", "stochastic_volatility", "regime_switching")
 TIMES = (100, 1000, 10_000)
 MORE = 100
 MOST_SECONDS = 300.0
+MOST_APART = 0.5
+"""Sds from `auto` beyond which a refit counts as failed: a chain that is stuck, or was never adapted."""
 IDENTITY = ("problem", "t", "library", "algorithm")
 SAME = (*IDENTITY, "size")
 GOES_ON, PASSES, REFITS, WARM = "goes on", "one pass", "refits", "warm start"
 STEPS = "node_steps"
-"""Our default, one observation after the other."""
+"""Our node filter, one observation after the other."""
 ASKED: dict[tuple[str, str], tuple[str, str]] = {
     ("ours", "auto"): (GOES_ON, "auto"),
     ("ours", "node"): (GOES_ON, "node"),
@@ -146,18 +151,20 @@ def seconds_of(
     asked = {GOES_ON: [time // 2, time, time + MORE], REFITS: [time], PASSES: [time], WARM: [time, time + 1, time + 2]}
     times = asked[how]
     task = task_of(problem, ys[: times[-1]], times, algorithm, size)
+    made = {"date": date.today().isoformat(), "machine": machine()}
     try:
         with Program(entry(library)) as program:
+            made["versions"] = program.versions
             if how != WARM and library != "particles":  # which compiles next to nothing
                 program.ask(task, MOST_SECONDS)
             found = program.ask(task, MOST_SECONDS)
     except (Failed, TooSlow) as failure:
-        return {"failed": str(failure)[-300:]}
+        return {"failed": str(failure)[-300:], **made}
     if found["error"]:
-        return {"failed": found["error"]}
+        return {"failed": found["error"], **made}
     seconds = found["cpu_seconds_of_times"]
     if how == GOES_ON:
         cost = max(seconds[-1] / MORE, seconds[-2] / (time - time // 2))
     else:
         cost = seconds[-1] / (time if how == PASSES else 1)
-    return {"cpu_seconds": cost, "apart": apart(found["mean"][-1], right()[times[-1]])}
+    return {"cpu_seconds": cost, "apart": apart(found["mean"][-1], right()[times[-1]]), **made}

@@ -44,6 +44,7 @@ from benchmarks.references import (
     summary,
     width_of_level,
 )
+from benchmarks.tables import stored
 from paramfilter.references.problem import in_float64
 from paramfilter.types import Inputs, Theta
 
@@ -102,7 +103,7 @@ def is_admitted(answer: Answer) -> bool:
 
 def load() -> dict[str, dict[str, dict[str, Answer]]]:
     """Return what is known, by problem, seed and t."""
-    return json.loads(RESULTS.read_text())["answers"] if RESULTS.exists() else {}
+    return stored(RESULTS)["answers"] if RESULTS.exists() else {}
 
 
 def write(name: str, seed: int, num_seen: int, answer: Answer) -> None:

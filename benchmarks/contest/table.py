@@ -31,9 +31,9 @@ def report() -> str:
 
 
 def headline(bar: float) -> str:
-    """Return, for each problem, what a bar cost our default and the best rival, without and with compiling."""
+    """Return, for each problem, what a bar cost us and the best rival, without and with compiling."""
     lines = [
-        "| problem | our default | best other | other / ours | with compiling |",
+        "| problem | ours, cheapest size | best other | other / ours | with compiling |",
         "|---|---|---|---|---|",
     ]
     for problem in problems():
@@ -74,18 +74,27 @@ def _has_ended(problem: str, ladder: Ladder, bar: float) -> bool:
     )
 
 
-def num_wins(bar: float, cost: str = "cpu_seconds") -> tuple[int, int, int]:
-    """Return on how many problems our default needs a tenth of the best rival's cost, less than it, and of how many."""
-    tenth = less = 0
+def leads(bar: float, cost: str = "cpu_seconds", algorithm: str | None = None) -> list[float]:
+    """Return how many times our cost the best rival needs, for each problem.
+
+    0 where we do not reach the bar, infinity where no rival does, NaN where that is not known yet.
+
+    Args:
+        bar: An error in sds.
+        cost: What of a verdict counts.
+        algorithm: `auto` for our default size; the cheapest of all sizes unless given.
+    """
+    found = []
     for problem in problems():
-        default, rival = (rows.cheapest(problem, kind, bar, cost) for kind in ("default", "rival"))
-        if rival is None:
-            ratio = np.inf if is_finished(problem, bar) else np.nan
+        own = rows.cheapest(problem, "default", bar, cost, algorithm)
+        rival = rows.cheapest(problem, "rival", bar, cost)
+        if own is None:
+            found.append(0.0)
+        elif rival is None:
+            found.append(np.inf if is_finished(problem, bar) else np.nan)
         else:
-            ratio = getattr(rival[1], cost) / getattr(default[1], cost) if default else 0.0
-        tenth += default is not None and ratio >= rows.WIN
-        less += default is not None and ratio > 1
-    return tenth, less, len(problems())
+            found.append(getattr(rival[1], cost) / getattr(own[1], cost))
+    return found
 
 
 def note_of(default: tuple | None, rival: tuple | None) -> str:

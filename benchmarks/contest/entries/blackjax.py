@@ -2,20 +2,23 @@
 # dependencies = ["blackjax==1.7.1", "paramfilter"]
 #
 # [tool.contest.nuts]
-# num_draws = [30, 100, 300, 1000, 3000]
+# num_draws = [30, 30, 100, 300, 1000, 3000]
+# num_warmup = [50, 100, 100, 300, 1000, 3000]
 # problems = ["ar1", "tracking", "multispecies", "common_factor", "regime_switching"]
 # reason = "the states cannot be summed out"
 # refits = true
 #
 # [tool.contest.nuts_centered]
-# num_draws = [30, 100, 300, 1000]
+# num_draws = [30, 30, 100, 300, 1000]
+# num_warmup = [50, 100, 100, 300, 1000]
 # problems = ["sin", "cauchy_ar1", "star", "stochastic_volatility", "pound_dollar", "nutria", "epidemic",
 #     "rainfall_runoff", "seat_belts", "inflation", "fitzhugh_nagumo"]
 # reason = "the states can be summed out: see nuts"
 # refits = true
 #
 # [tool.contest.nuts_noncentered]
-# num_draws = [30, 100, 300, 1000]
+# num_draws = [30, 30, 100, 300, 1000]
+# num_warmup = [50, 100, 100, 300, 1000]
 # problems = ["sin", "star", "stochastic_volatility", "pound_dollar", "nutria", "epidemic", "rainfall_runoff",
 #     "seat_belts", "inflation", "fitzhugh_nagumo"]
 # reason = "the states can be summed out, or their noise is not Gaussian"
@@ -37,7 +40,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from benchmarks.contest.models.log_density import Target, num_warmup, nuts_algorithms, target_of
+from benchmarks.contest.models.log_density import Target, nuts_algorithms, target_of
 from benchmarks.contest.task import serve
 
 
@@ -52,22 +55,22 @@ def draws(target: Target, log_density: Any, state: Any, key: jax.Array, num_draw
     return jax.lax.scan(draw, state, jax.random.split(key, num_draws))
 
 
-def fit(target: Target, ys: Any, inputs: Any, num_draws: int, key: jax.Array):
+def fit(target: Target, ys: Any, inputs: Any, num_warmup: int, num_draws: int, key: jax.Array):
     """Return draws of a whole fit, its last position, its step size and its inverse mass by name."""
     key_start, key_adapt, key_run = jax.random.split(key, 3)
     log_density = lambda at: target.log_density(ys, inputs, at)
     adaptation = blackjax.window_adaptation(blackjax.nuts, log_density)
-    (state, found), _ = adaptation.run(key_adapt, target.start(ys, inputs, key_start), num_warmup(num_draws))
+    (state, found), _ = adaptation.run(key_adapt, target.start(ys, inputs, key_start), num_warmup)
     state, theta = draws(target, log_density, state, key_run, num_draws, found)
     mass = ravel_pytree(state.position)[1](found["inverse_mass_matrix"])
     return theta, state.position, found["step_size"], jax.tree.map(jnp.ravel, mass)
 
 
 @cache
-def compiled(problem: str, form: str, length: int, num_draws: int):
+def compiled(problem: str, form: str, length: int, num_warmup: int, num_draws: int):
     """Return a compiled chain for data of a length."""
     target = target_of(problem, form)
-    return jax.jit(lambda key, ys, inputs: fit(target, ys, inputs, num_draws, key)[0])
+    return jax.jit(lambda key, ys, inputs: fit(target, ys, inputs, num_warmup, num_draws, key)[0])
 
 
 @cache
@@ -84,4 +87,4 @@ def going_on(problem: str, form: str, length: int, num_draws: int):
 
 
 if __name__ == "__main__":
-    serve(nuts_algorithms(compiled, jax.jit(fit, static_argnums=(0, 3)), going_on))
+    serve(nuts_algorithms(compiled, jax.jit(fit, static_argnums=(0, 3, 4)), going_on))

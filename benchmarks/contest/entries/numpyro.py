@@ -2,20 +2,23 @@
 # dependencies = ["paramfilter"]
 #
 # [tool.contest.nuts]
-# num_draws = [30, 100, 300, 1000, 3000]
+# num_draws = [30, 30, 100, 300, 1000, 3000]
+# num_warmup = [50, 100, 100, 300, 1000, 3000]
 # problems = ["ar1", "tracking", "multispecies", "common_factor", "regime_switching"]
 # reason = "the states cannot be summed out"
 # refits = true
 #
 # [tool.contest.nuts_centered]
-# num_draws = [30, 100, 300, 1000]
+# num_draws = [30, 30, 100, 300, 1000]
+# num_warmup = [50, 100, 100, 300, 1000]
 # problems = ["sin", "cauchy_ar1", "star", "stochastic_volatility", "pound_dollar", "nutria", "epidemic",
 #     "rainfall_runoff", "seat_belts", "inflation", "fitzhugh_nagumo"]
 # reason = "the states can be summed out: see nuts"
 # refits = true
 #
 # [tool.contest.nuts_noncentered]
-# num_draws = [30, 100, 300, 1000]
+# num_draws = [30, 30, 100, 300, 1000]
+# num_warmup = [50, 100, 100, 300, 1000]
 # problems = ["sin", "star", "stochastic_volatility", "pound_dollar", "nutria", "epidemic", "rainfall_runoff",
 #     "seat_belts", "inflation", "fitzhugh_nagumo"]
 # reason = "the states can be summed out, or their noise is not Gaussian"
@@ -24,7 +27,7 @@
 """NUTS by NumPyro, refitted for each time: `python -m benchmarks.contest enter numpyro`.
 
 Theta alone where the states can be summed out (`nuts`), else theta and all states, written in both usual ways. As many
-steps of warm-up as draws, but at least 100; one chain; a dense mass matrix for theta, a diagonal one for the states;
+steps of warm-up as draws, but at least 50; one chain; a dense mass matrix for theta, a diagonal one for the states;
 acceptance 0.8, trees up to depth 10: defaults. It begins at a draw of the prior, and the states at what was observed.
 Data are arguments of the compiled program, so that data sets of one length share it. For the cost of keeping up, a
 chain goes on from the last one's end, step size and mass matrix, on data that are padded to a power of two or not.
@@ -38,7 +41,7 @@ from typing import Any
 import jax
 from numpyro.infer import MCMC, NUTS
 
-from benchmarks.contest.models.log_density import Target, num_warmup, nuts_algorithms, target_of
+from benchmarks.contest.models.log_density import Target, nuts_algorithms, target_of
 from benchmarks.contest.task import serve
 
 
@@ -49,25 +52,23 @@ def kernel_of(target: Target, ys: Any, inputs: Any, **adapted: Any) -> NUTS:
 
 
 @cache
-def compiled(problem: str, form: str, length: int, num_draws: int):
+def compiled(problem: str, form: str, length: int, num_warmup: int, num_draws: int):
     """Return a compiled chain for data of a length."""
     target = target_of(problem, form)
 
     def run(key, ys, inputs):
         key_start, key_run = jax.random.split(key)
-        chain = MCMC(
-            kernel_of(target, ys, inputs), num_warmup=num_warmup(num_draws), num_samples=num_draws, progress_bar=False
-        )
+        chain = MCMC(kernel_of(target, ys, inputs), num_warmup=num_warmup, num_samples=num_draws, progress_bar=False)
         chain.run(key_run, init_params=target.start(ys, inputs, key_start))
         return jax.vmap(target.theta)(chain.get_samples()["z"])
 
     return jax.jit(run)
 
 
-def begin(target: Target, ys: Any, inputs: Any, num_draws: int, key: jax.Array):
+def begin(target: Target, ys: Any, inputs: Any, num_warmup: int, num_draws: int, key: jax.Array):
     """Return draws of a first fit, its last position, its step size and its inverse mass by name."""
     kernel = kernel_of(target, ys, inputs)
-    chain = MCMC(kernel, num_warmup=num_warmup(num_draws), num_samples=num_draws, progress_bar=False)
+    chain = MCMC(kernel, num_warmup=num_warmup, num_samples=num_draws, progress_bar=False)
     chain.run(key, init_params=target.start(ys, inputs, key))
     last = chain.last_state
     adapted = last.adapt_state

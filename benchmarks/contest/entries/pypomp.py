@@ -85,19 +85,26 @@ MADE: dict[int, tuple[FlatModel, pypomp.Pomp]] = {}
 
 
 def made(task: Task, time: int) -> tuple[FlatModel, pypomp.Pomp]:
-    """Return the same objects in both runs, so that what is compiled for them is found again."""
+    """Return the same objects in all runs, so that what is compiled is found again, with the data of a task."""
     if time not in MADE:
         model = flat_model(task)
         MADE[time] = model, pomp_of(model, task.ys[:time])
-    return MADE[time]
+    model, pomp = MADE[time]
+    pomp.ys = table_of(task.ys[:time])
+    return model, pomp
+
+
+def table_of(ys: np.ndarray) -> pd.DataFrame:
+    """Return observations as pypomp wants them."""
+    table = pd.DataFrame(ys.reshape(len(ys), -1), index=np.arange(1.0, len(ys) + 1))
+    return table.set_axis([f"y{place}" for place in range(table.shape[1])], axis=1)
 
 
 def pomp_of(model: FlatModel, ys: np.ndarray) -> pypomp.Pomp:
     """Write the model as pypomp wants it; the names of the arguments are the library's."""
-    num_steps, shape = len(ys), ys.shape[1:]
+    shape = ys.shape[1:]
     states = [f"x{place}" for place in range(model.num_states)]
-    seen = pd.DataFrame(ys.reshape(num_steps, -1), index=np.arange(1.0, num_steps + 1))
-    seen.columns = [f"y{place}" for place in range(seen.shape[1])]
+    seen = table_of(ys)
     z_of = lambda theta_: jnp.stack([theta_[name] for name in model.parameters.coordinate_names])
     x_of = lambda X_: jnp.stack([X_[name] for name in states])
 

@@ -36,7 +36,10 @@ SETTINGS = {"disp": False, "cov_type": "none", "optim_score": "approx", "optim_c
 
 @cache
 def matrices_of(problem: str):
-    """Return a compiled function from coordinates to the matrices of the model."""
+    """Return the parameters, and compiled functions from coordinates to the matrices of the model and to theta.
+
+    They are not part of a fit: `append` makes its model anew each time.
+    """
     model = model_of(problem)
     shape = model.initial(model.parameters.constrain(jnp.zeros(model.parameters.dimension)), None).shape()
     linear = LinearModel(model, int(np.prod(shape)), lambda x: jnp.reshape(x, shape), "statsmodels", "")
@@ -49,15 +52,15 @@ def matrices_of(problem: str):
         of_move = (move.slope, move.intercept, move.noise.covariance)
         return mean, covariance, *of_move, look.slope, look.intercept, look.noise.covariance
 
-    return jax.jit(matrices), jax.jit(model.parameters.constrain)
+    model.parameters.prior_draws  # noqa: B018  which are drawn when they are first asked for
+    return model.parameters, jax.jit(matrices), jax.jit(model.parameters.constrain)
 
 
 class Linear(MLEModel):
     """The problem's model; the library's first state is x_1."""
 
     def __init__(self, ys: np.ndarray, problem: str):
-        self.parameters = model_of(problem).parameters
-        self.matrices, self.constrain = matrices_of(problem)
+        self.parameters, self.matrices, self.constrain = matrices_of(problem)
         size = len(np.asarray(self.matrices(jnp.zeros(self.parameters.dimension))[0]))
         super().__init__(ys, k_states=size, k_posdef=size, loglikelihood_burn=0)
         self.problem = problem

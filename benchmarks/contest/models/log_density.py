@@ -39,12 +39,9 @@ Position = dict[str, jax.Array]
 
 FORMS = {"nuts": "marginal", "nuts_centered": "centered", "nuts_noncentered": "noncentered"}
 """What the entries with NUTS call the forms."""
-FEWEST_WARMUP = 100
 
-
-def num_warmup(num_draws: int) -> int:
-    """Return how long the entries with NUTS warm up."""
-    return max(FEWEST_WARMUP, num_draws)
+SEEN_AS_LOGARITHM = ("seat_belts",)
+"""Problems whose observations are counts around the exponential of a state."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +57,7 @@ class Target:
 def target_of(problem: str, form: str) -> Target:
     """Write a problem's log posterior in a form, once: what is found out about the model is not part of a run."""
     model = model_of(problem)
+    level = (lambda ys: jnp.log(ys + 0.5)) if problem in SEEN_AS_LOGARITHM else (lambda ys: ys)
     model.parameters.log_prior(model.parameters.prior_draws[0])  # which cannot be found out while it is compiled
     theta_at = model.parameters.constrain
     if form == "marginal":
@@ -79,7 +77,7 @@ def target_of(problem: str, form: str) -> Target:
         shape = jnp.shape(model.sample_initial(key, theta_at(z), None))
         quiet = jnp.zeros((len(ys) + 1, *shape))
         if form == "centered":  # along what was observed, where that has the form of a state
-            seen = jnp.nan_to_num(ys) if ys.shape[1:] == shape else 0.0
+            seen = jnp.nan_to_num(level(ys)) if ys.shape[1:] == shape else 0.0
             quiet = quiet.at[1:].add(seen)
         return {"z": z, "states": quiet}
 
@@ -93,26 +91,32 @@ def data_of(task: Task, length: int | None = None) -> tuple[jax.Array, Any]:
 
 
 def refit(compiled: Callable, task: Task) -> Iterator[Posterior]:
-    """Yield the posterior of a chain of its own for each time; `compiled` makes one for a problem and a length."""
+    """Yield the posterior of a chain of its own for each time; `compiled` makes one for a problem, length and size."""
     for time in task.times:
-        run = compiled(task.problem, FORMS[task.algorithm], time, task.size["num_draws"])
+        run = compiled(task.problem, FORMS[task.algorithm], time, *size_of(task))
         yield of_draws(run(jax.random.key(task.seed), *data_of(task.until(time))))
+
+
+def size_of(task: Task) -> tuple[int, int]:
+    """Return the steps of warm-up, and the draws after them."""
+    return task.size["num_warmup"], task.size["num_draws"]
 
 
 def keep_up(begin: Callable, go_on: Callable, task: Task) -> Iterator[Posterior]:
     """Yield a fit at the first time, and at the others a chain that goes on from its end.
 
     Args:
-        begin: From a target, data, number of draws and key to draws of theta, the last position, step size and mass.
+        begin: From a target, data, steps of warm-up, number of draws and key to draws of theta, the last position,
+            step size and mass.
         go_on: Makes a compiled chain for a problem, a form, a length and a number of draws.
         task: Its algorithm is `padded_` or `unpadded_` and a form.
     """
     padding, name = task.algorithm.split("_", 1)
-    form, num_draws, key = FORMS[name], task.size["num_draws"], jax.random.key(task.seed)
+    form, (num_warmup, num_draws), key = FORMS[name], size_of(task), jax.random.key(task.seed)
     length_of = (lambda time: power_of_two(task.times[-1])) if padding == "padded" else (lambda time: time)
     first, *others = task.times
     target, given = target_of(task.problem, form), data_of(task.until(first), length_of(first))
-    theta, *end = begin(target, *given, num_draws, key)
+    theta, *end = begin(target, *given, num_warmup, num_draws, key)
     yield of_draws(theta)
     for time in others:
         ys, inputs = data_of(task.until(time), length_of(time))
