@@ -41,7 +41,7 @@ def chart(axes: Any, bar: float) -> None:
     axes.set(xscale="log", xlabel=f"CPU seconds for an error of {bar} sd", ylim=(-0.7, len(names) - 0.3))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter("")
-    axes.margins(x=0.6)
+    axes.margins(x=0.85)
     axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, fontsize=8, frameon=False)
 
 
@@ -67,7 +67,7 @@ def keeping_up(axes: Any, problem: str) -> None:
             (costs[-1], times[-1], "our node filter" if is_ours else f"{library} {algorithm.replace('_', ' ')}")
         )
     axes.set(xscale="log", yscale="log", xlabel="observations so far", ylabel="CPU s for one more", title=problem)
-    axes.set_xlim(right=1e6)
+    axes.set_xlim(right=4e6)
     labelled(axes, sorted(ends))
 
 
