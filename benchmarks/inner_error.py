@@ -1,7 +1,7 @@
 """How well the error of an inner filter is told: `python -m benchmarks.inner_error [problem ...]`.
 
 The default filter runs on problems of the contest whose state it cannot integrate out exactly. For each data set: the
-largest error of a posterior mean, from the reference; what `posterior.shift_by_inner` tells, or `None`; and CPU seconds
+largest error of a posterior mean, from the reference; the estimate `posterior.shift_by_inner`; and CPU seconds
 of the check, compiling included. In posterior sds.
 """
 
@@ -36,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             start = time.process_time()
             shift = posterior.shift_by_inner
             seconds = time.process_time() - start
-            told = None if shift is None else round(float(np.max(shift)), 3)
-            print(f"{name} {data_set}: error {off:.3f}, told {told}, {seconds:.1f} CPU s", flush=True)
+            estimate = shift.not_measured or round(float(np.max(shift.sds)), 3)
+            print(f"{name} {data_set}: error {off:.3f}, estimated {estimate}, {seconds:.1f} CPU s", flush=True)
 
 
 if __name__ == "__main__":

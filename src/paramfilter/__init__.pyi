@@ -21,6 +21,7 @@ from .errors import ParamfilterError as ParamfilterError
 from .filters import OutlierGate as OutlierGate
 from .filters import ParticleFilter as ParticleFilter
 from .fleet import Fleet as Fleet
+from .forecaster import Forecaster as Forecaster
 from .model import StateSpaceModel as StateSpaceModel
 from .model import simulate as simulate
 from .observations import observations_from_table as observations_from_table

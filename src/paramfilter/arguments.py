@@ -8,6 +8,8 @@ JAX is imported only where an array may be met, so that a mistyped name on the c
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 from paramfilter.errors import ArgumentError, ParamfilterError
@@ -47,6 +49,16 @@ def positive(value: Any, name: str, cure: str, error: type[ParamfilterError] = A
     if isinstance(value, int | float) and 0 < value < float("inf"):
         return float(value)
     raise error(f"{name} must be a positive number, got {kind_of(value)}. {cure}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the hint "; did you mean ...?" if a known name is like the one that was given.
+
+    >>> did_you_mean("resample", ["resampling", "memory"]), did_you_mean("x", ["y"])
+    ('; did you mean resampling?', '')
+    """
+    near = get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def kind_of(value: Any) -> str:

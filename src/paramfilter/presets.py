@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from typing import TypedDict, Unpack
 
-from paramfilter.arguments import require_kind
+from paramfilter.arguments import did_you_mean, require_kind
 from paramfilter.auto import choose_algorithm, choose_belief, choose_proposal
 from paramfilter.beliefs import (
     Belief,
@@ -16,12 +18,13 @@ from paramfilter.beliefs import (
     PointMass,
     ShrinkingKernel,
 )
+from paramfilter.errors import ArgumentError
 from paramfilter.filters.base import Filter
 from paramfilter.filters.mixing import AncestorMixing, Mixing
 from paramfilter.filters.outliers import OutlierGate
 from paramfilter.filters.particle_filter import ParticleFilter, require_model_and_size
 from paramfilter.model import StateSpaceModel
-from paramfilter.nodes.choosing import NUM_KEPT, Choice, choose_inner, usual_nodes
+from paramfilter.nodes.choosing import NUM_KEPT, choice_of, choose_inner, usual_nodes
 from paramfilter.nodes.filter import NodeFilter
 from paramfilter.nodes.inner import InnerFilter
 from paramfilter.nodes.reading import ACCURACY
@@ -67,6 +70,23 @@ class Options(OtherOptions, total=False):
     resampling: Resampling
 
 
+def preset[Made: Callable](make: Made) -> Made:
+    """Refuse an option that a preset does not have, and name those that it has."""
+    known = set(inspect.signature(make).parameters)
+    known |= Options.__optional_keys__ if "options" in known else set()
+    known = sorted(known - {"model", "options"})
+
+    @functools.wraps(make)
+    def checked(*arguments, **options):
+        for name in options.keys() - {"model", *known}:
+            has = f"Its options are {', '.join(known)}."
+            raise ArgumentError(f"{make.__name__} has no option {name!r}{did_you_mean(name, known) or '.'} {has}")
+        return make(*arguments, **options)
+
+    return checked  # type: ignore[return-value]
+
+
+@preset
 def auto_filter(model: StateSpaceModel, num_particles: int | None = None, **options: Unpack[OtherOptions]) -> Filter:
     """Choose and build a filter for `model`. Start here.
 
@@ -97,6 +117,7 @@ def auto_filter(model: StateSpaceModel, num_particles: int | None = None, **opti
     return filter
 
 
+@preset
 def node_filter(
     model: StateSpaceModel,
     num_nodes: int | None = None,
@@ -129,7 +150,7 @@ def node_filter(
     """
     require_kind(model, StateSpaceModel, "model", "The model comes first, then the number of nodes.")
     with waiting("inspecting the model"):
-        choice = choose_inner(model) if inner is None else Choice(_bound_to(model, inner), "as asked")
+        choice = choose_inner(model) if inner is None else choice_of(_bound_to(model, inner), "as requested")
     size = usual_nodes(model, choice.inner) if num_nodes is None else num_nodes
     filter = NodeFilter(model, size, choice.inner, num_kept, outliers, accuracy)
     filter.note_choice(f"{choice.inner.name}; {choice.reason}")
@@ -140,6 +161,7 @@ def _bound_to(model: StateSpaceModel, inner: type[InnerFilter] | InnerFilter) ->
     return inner if isinstance(inner, InnerFilter) else inner.bind(model)
 
 
+@preset
 def sir_filter(
     model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
 ) -> ParticleFilter:
@@ -157,6 +179,7 @@ def sir_filter(
     return ParticleFilter(model, num_particles, PointMass(), proposal, **options)
 
 
+@preset
 def liu_west_filter(
     model: StateSpaceModel,
     num_particles: int,
@@ -184,6 +207,7 @@ def liu_west_filter(
     return ParticleFilter(model, num_particles, ShrinkingKernel(discount, num_islands), proposal, **options)
 
 
+@preset
 def nested_particle_filter(
     model: StateSpaceModel, num_particles: int, *, num_states: int | None = None, **options: Unpack[Options]
 ) -> ParticleFilter:
@@ -203,6 +227,7 @@ def nested_particle_filter(
     return ParticleFilter(crowd, num_particles, Jitter(num_particles**-0.75), CrowdMove(), **options)
 
 
+@preset
 def storvik_filter(
     model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
 ) -> ParticleFilter:
@@ -220,6 +245,7 @@ def storvik_filter(
     return ParticleFilter(model, num_particles, Conjugate(), proposal, **options)
 
 
+@preset
 def extended_parameter_filter(
     model: StateSpaceModel,
     num_particles: int,
@@ -280,6 +306,7 @@ def extended_parameter_filter(
     return filter
 
 
+@preset
 def assumed_parameter_filter(
     model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
 ) -> ParticleFilter:

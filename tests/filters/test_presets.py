@@ -1,6 +1,7 @@
 """What the presets choose."""
 
 import logging
+import re
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +11,12 @@ import pytest
 import paramfilter as pf
 from paramfilter.auto import choose_algorithm, choose_belief
 from paramfilter.beliefs import Conjugate, CrossInterpolation, Grid
+from paramfilter.errors import ArgumentError
 from paramfilter.filters import NoMixing
 from paramfilter.inspect.report import inspect_model
 from paramfilter.presets import PRESETS
 from paramfilter.proposals import is_heavy_tailed
+from paramfilter.tracing import RUN_ONCE
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name != "node_filter"])
@@ -165,3 +168,35 @@ def test_a_broken_model_is_not_a_reason_to_take_another_filter():
     broken = two_parameters(lambda theta, x, inputs: dist.Normal(jnp.log(-theta["b"]), 1.0))
     with pytest.raises(pf.errors.ModelError, match="initial is not finite"):
         pf.auto_filter(broken)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda model: pf.sir_filter(model, 64, resample=None),
+            "sir_filter has no option 'resample'; did you mean",
+        ),
+        (
+            lambda model: pf.node_filter(model, acuracy=0.1),
+            "node_filter has no option 'acuracy'; did you mean",
+        ),
+        (lambda model: pf.auto_filter(model, 64, wings=2), "auto_filter has no option 'wings'. Its options are health"),
+    ],
+)
+def test_an_option_that_a_preset_does_not_have_is_refused_with_those_it_has(build, message):
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        build(pf.models.linear_gaussian())
+
+
+def test_a_misspelled_public_name_is_answered_with_the_right_one():
+    with pytest.raises(AttributeError, match="no name 'node_fliter'; did you mean node_filter"):
+        _ = pf.node_fliter
+    assert pf.Forecaster.__name__ in pf.__all__
+
+
+def test_options_of_a_compiled_function_are_not_those_of_an_earlier_call():
+    filter = pf.node_filter(pf.models.linear_gaussian(), 32)
+    square = lambda filter, x: x * x
+    plain, quick = filter.compiled(square), filter.compiled(square, compiler_options=RUN_ONCE)
+    assert plain is not quick and filter.compiled(square) is plain

@@ -10,8 +10,10 @@ import pytest
 from compilations import compilations
 
 import paramfilter as pf
+from paramfilter.diagnostics import codes, examine
 from paramfilter.errors import DataError, ModelError
 from paramfilter.nodes import AssumedDensity
+from paramfilter.results import record_of
 
 MODEL = pf.StateSpaceModel(
     prior={"phi": dist.Uniform(-1.0, 1.0), "q": dist.LogNormal(0.0, 1.0)},
@@ -312,14 +314,58 @@ def test_the_error_of_an_inner_filter_is_told():
     states = [pf.run(one, one.init(jax.random.key(1)), ys)[0] for one in (fine, coarse)]
     right, rough = (one.posterior(state) for one, state in zip((fine, coarse), states, strict=True))
     moved = abs(float(rough.mean()["sigma"] - right.mean()["sigma"]) / float(right.sd()["sigma"]))
-    assert right.shift_by_inner[0] < 0.01
-    assert rough.shift_by_inner[0] == pytest.approx(moved, rel=0.35), "to first order"
+    assert right.shift_by_inner.sds[0] < 0.01
+    assert rough.shift_by_inner.sds[0] == pytest.approx(moved, rel=0.35), "to first order"
     assert moved > 0.1, "or there is nothing to tell"
-    assert rough.error()["sigma"] >= rough.shift_by_inner[0]
+    assert rough.error()["sigma"] >= rough.shift_by_inner.sds[0]
+
+
+def lorenz():
+    """Lorenz-63, of which the first coordinate is observed."""
+
+    def step(x, rho):
+        a, b, c = x
+        return jnp.stack([a + 0.2 * (b - a), b + 0.02 * (a * (rho - c) - b), c + 0.02 * (a * b - 8 / 3 * c)])
+
+    return pf.StateSpaceModel(
+        prior={"rho": dist.Normal(25.0, 5.0), "q": dist.HalfNormal(2.0)},
+        initial=lambda theta, inputs: dist.Normal(jnp.array([0.0, 0.0, 20.0]), 8.0).to_event(1),
+        transition=lambda theta, x, inputs: dist.Normal(step(x, theta["rho"]), theta["q"]).to_event(1),
+        observation=lambda theta, x, inputs: dist.Normal(x[0], 3.0),
+    )
+
+
+def seir():
+    """An epidemic of four compartments, on the log scale, with counts of new cases."""
+
+    def step(x, theta):
+        s, e, i, _ = jnp.exp(x)
+        infected, ill, well = theta["beta"] * s * i / jnp.sum(jnp.exp(x)), 0.4 * e, theta["gamma"] * i
+        return x + jnp.stack([-infected, infected - ill, ill - well, well]) / jnp.exp(x)
+
+    return pf.StateSpaceModel(
+        prior={"beta": dist.LogNormal(0.0, 0.5), "gamma": dist.LogNormal(-1.0, 0.5)},
+        initial=lambda theta, inputs: dist.Normal(jnp.array([9.0, 3.0, 3.0, 1.0]), 0.3).to_event(1),
+        transition=lambda theta, x, inputs: dist.Normal(step(x, theta), 0.1).to_event(1),
+        observation=lambda theta, x, inputs: dist.Poisson(0.4 * jnp.exp(x[1])),
+    )
+
+
+@pytest.mark.parametrize(("make", "y"), [(lorenz, 1.0), (seir, 8.0)])
+def test_an_error_that_no_check_can_measure_is_nowhere_counted_as_zero(make, y):
+    filter = pf.node_filter(make(), 32, num_kept=16)
+    assert filter.choice.endswith("approximate, not checked")
+    state, history = pf.run(filter, filter.init(jax.random.key(0)), np.full(3, y), progress=False)
+    error = filter.posterior(state).error()
+    assert all(np.isnan(one) for one in error.values()) and "no check exists" in error.not_measured
+    assert all(0 < one < np.inf for one in error.measured.values())
+    for diagnosis in (pf.diagnose(state, history), examine(record_of(pf.to_datatree(state, history)))):
+        assert codes.UNSURE in [one.code for one in diagnosis.not_judged]
+        assert "but the error of the posterior mean was not measured" in str(diagnosis)
 
 
 @pytest.mark.parametrize(("spread", "is_known"), [(0.05, False), (0.5, True)])
-def test_a_check_that_is_too_coarse_tells_nothing(spread, is_known):
+def test_a_check_that_is_too_coarse_counts_as_not_measured(spread, is_known):
     """The model is linear, and the inner filter as good as exact: an error that is told would be the check's own."""
     model = pf.StateSpaceModel(
         prior={"phi": dist.Uniform(-1.0, 1.0)},
@@ -333,8 +379,9 @@ def test_a_check_that_is_too_coarse_tells_nothing(spread, is_known):
     filter = pf.node_filter(model, 64, inner=AssumedDensity.bind(model))
     state, _ = pf.run(filter, filter.init(jax.random.key(1)), ys, progress=False)
     posterior = filter.posterior(state)
-    assert (posterior.shift_by_inner is not None) == is_known
-    assert posterior.error()["phi"] < 0.1
+    error = posterior.error()
+    assert np.isnan(error["phi"]) != is_known and error.measured["phi"] < 0.1
+    assert is_known or "too coarse for the narrow moves" in error.not_measured
 
 
 @pytest.mark.slow

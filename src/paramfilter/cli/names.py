@@ -11,10 +11,10 @@ Nothing here imports JAX, so that help, a mistyped name and tab completion answe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 import paramfilter
 from paramfilter import models, plots
+from paramfilter.arguments import did_you_mean
 from paramfilter.diagnostics.codes import CODES
 from paramfilter.errors import DataError, ModelError
 
@@ -31,11 +31,9 @@ def known_model(name: str) -> str:
     """Return the name of a model, or refuse it: it must be built in, or read `module:object`."""
     if ":" in name or name in MODELS:
         return name
-    near = get_close_matches(name, MODELS, 1)
-    hint = f"did you mean {near[0]}? " if near else ""
     raise ModelError(
-        f"there is no model {name!r}; {hint}The built-in models are {', '.join(MODELS)}. Write your own as "
-        "module:object."
+        f"there is no model {name!r}{did_you_mean(name, MODELS) or '.'} The built-in models are {', '.join(MODELS)}. "
+        "Write your own as module:object."
     )
 
 

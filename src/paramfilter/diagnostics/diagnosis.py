@@ -57,11 +57,6 @@ RAISED_BY = {codes.IMPROPER: ("Grid", "Taylor"), codes.FEW_NODES: NODES}
 NOT_OF_NODES = (codes.ROLLED_BACK, codes.NOT_A_NUMBER, codes.OVERFLOW)
 """Flags of particles that a node filter never raises: a node that the model gives no number for loses its weight."""
 
-WITHOUT_ISLANDS = (
-    "Nothing here measures the Monte Carlo error, which takes two islands or more. Run the filter again with another "
-    "key and compare the posterior means in units of the posterior sd, or use num_islands=4."
-)
-
 WIDTH, INDENT = 100, "      "
 
 
@@ -113,7 +108,9 @@ class Diagnosis:
     def __str__(self) -> str:
         counts = f"{len(self.passed)} checks passed, {len(self.findings)} did not:"
         if self.is_well:
-            counts = f"{len(self.passed)} checks passed; no problem was found."
+            unknown = codes.UNSURE in [one.code for one in self.not_judged]
+            but = ", but the error of the posterior mean was not measured" if unknown else ""
+            counts = f"{len(self.passed)} checks passed; no problem was found{but}."
         lines = [self.heading, counts, *map(str, self.findings)]
         if self.not_judged:
             by_reason: dict[str, list[str]] = {}
@@ -121,8 +118,6 @@ class Diagnosis:
                 by_reason.setdefault(one.reason, []).append(one.code.code)
             listed = "; ".join(f"{', '.join(checks)} ({reason})" for reason, checks in by_reason.items())
             lines.append(textwrap.fill(f"Not judged: {listed}.", WIDTH))
-        if {codes.DISAGREEMENT, codes.UNSURE} <= {one.code for one in self.not_judged}:
-            lines.append(textwrap.fill(WITHOUT_ISLANDS, WIDTH))
         return "\n".join(lines)
 
 
@@ -137,7 +132,8 @@ class Record:
         outcome: All flags raised so far.
         num_values: Distinct values of theta among the particles at the end.
         skips_outliers: Whether the filter has a `OutlierGate`.
-        error: Estimated error of the posterior mean, in posterior sds; None if the filter has no estimate.
+        error: Estimated error of the posterior means in posterior sds: the parts that were measured, NaN if none was.
+        error_not_measured: Which part was not measured and why; empty if all were.
         info: What happened at each step of the history.
     """
 
@@ -147,7 +143,8 @@ class Record:
     outcome: int
     num_values: int
     skips_outliers: bool
-    error: float | None
+    error: float
+    error_not_measured: str
     info: StepInfo
 
 
@@ -161,7 +158,7 @@ def diagnose(state: Any, history: History) -> Diagnosis:
     call = "The call is diagnose(state, history), with both as run returned them."
     require_kind(history, History, "history", call)
     require_kind(state, history.filter.state_kind, "state", call)
-    notes = history.filter.notes(state)
+    notes, error = history.filter.notes(state), history.filter.posterior(state).error()
     record = Record(
         fingerprint=state.fingerprint,
         time=int(state.time),
@@ -169,7 +166,8 @@ def diagnose(state: Any, history: History) -> Diagnosis:
         outcome=int(state.outcome),
         num_values=count_distinct(np.asarray(history.filter.particles(state)[1])),
         skips_outliers=bool(notes["skips_outliers"]),
-        error=notes.get("error"),
+        error=error.largest,
+        error_not_measured=error.not_measured,
         info=history.info,
     )
     return examine(record)
@@ -301,11 +299,9 @@ def _check_error(record: Record, fingerprint: dict[str, Any]) -> NotJudged | Non
 
 
 def _check_estimate(record: Record, fingerprint: dict[str, Any]) -> Finding | NotJudged | None:
-    if record.error is None:
-        return NotJudged(codes.UNSURE, f"{fingerprint['belief']} has no estimate of it")
-    if record.error <= LARGEST_ERROR:
-        return None
-    return Finding(codes.UNSURE, f"by about {record.error:.2f} posterior sds (limit {LARGEST_ERROR}).")
+    if record.error > LARGEST_ERROR:
+        return Finding(codes.UNSURE, f"by about {record.error:.2f} posterior sds (limit {LARGEST_ERROR}).")
+    return NotJudged(codes.UNSURE, record.error_not_measured) if record.error_not_measured else None
 
 
 def _check_forecasts(record: Record, fingerprint: dict[str, Any]) -> Finding | NotJudged | None:

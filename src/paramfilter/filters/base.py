@@ -45,7 +45,7 @@ class Filter(ABC):
     model: StateSpaceModel
     choice: str = field(default="", init=False, repr=False)
     """Which filter a preset has chosen for the model, and why."""
-    _compiled: dict[Callable, Callable] = field(default_factory=dict, init=False, repr=False)
+    _compiled: dict[tuple[Callable, str], Callable] = field(default_factory=dict, init=False, repr=False)
 
     state_kind: ClassVar[type]
     """The class of its states."""
@@ -206,10 +206,11 @@ class Filter(ABC):
             )
 
     def compiled(self, function: Callable, **options: Any) -> Callable:
-        """Return `jax.jit` of `function(filter, ...)` with some options, made once for this filter."""
-        if function not in self._compiled:
-            self._compiled[function] = announced(functools.partial(function, self), "compiling", **options)
-        return self._compiled[function]
+        """Return `jax.jit` of `function(filter, ...)`, made once for this filter and each set of options."""
+        key = function, repr(sorted(options.items()))
+        if key not in self._compiled:
+            self._compiled[key] = announced(functools.partial(function, self), "compiling", **options)
+        return self._compiled[key]
 
     def as_observation(self, y: Observation, leading: tuple[str, ...] = ()) -> Observation:
         """Turn y into float arrays and check its shape; `leading` names axes in front of one observation's."""

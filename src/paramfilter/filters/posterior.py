@@ -7,7 +7,7 @@ Means and standard deviations use the mean and variance of each belief (Rao-Blac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,30 @@ LEAST_VARIANCE = 1e-8
 
 NUM_QUANTILE_DRAWS = 16 * BATCH
 """Draws behind a quantile: its level is right to about 0.004."""
+
+
+class ErrorEstimate(dict[str, Values]):
+    """The estimated error of each posterior mean, in posterior sds; NaN if a part of it was not measured.
+
+    Attributes:
+        measured: The error of the parts that were measured, by name: the true error may be larger.
+        not_measured: Which part was not measured and why; empty if all parts were.
+    """
+
+    def __init__(self, measured: Mapping[str, Values], not_measured: str = ""):
+        super().__init__({name: np.full_like(one, np.nan) if not_measured else one for name, one in measured.items()})
+        self.measured, self.not_measured = measured, not_measured
+
+    @property
+    def largest(self) -> float:
+        """The largest of the measured errors."""
+        return float(max(map(float, self.measured.values())))
+
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{name!r}: {float(one):.2g}" for name, one in self.measured.items())
+        return (
+            f"{{{figures}}}" if not self.not_measured else f"not measured: {self.not_measured}; the rest: {{{figures}}}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +123,7 @@ class Posterior:
         """
         require_key(key, "posterior.sample(key, num_draws)")
         num_draws = whole_number(num_draws, "num_draws", 1, "The call is posterior.sample(key, num_draws).")
-        return self._drawn(key, num_draws, ALL_ISLANDS)
+        return self._in_order(self._drawn(key, num_draws, ALL_ISLANDS))
 
     def chains(self, key: KeyArray, num_draws: int) -> dict[str, Values]:
         """Draw parameters from each island separately, with axes (island, draw, ...), which ArviZ reads as chains.
@@ -114,7 +138,7 @@ class Posterior:
         num_draws = whole_number(num_draws, "num_draws", 1, "The call is posterior.chains(key, num_draws).")
         each = [self._drawn(key, num_draws, island) for island in range(self.filter.num_islands)]
         stacked = jnp.stack if is_traced(each) else np.stack
-        return jax.tree.map(lambda *leaves: stacked(leaves), *each)
+        return self._in_order(jax.tree.map(lambda *leaves: stacked(leaves), *each))
 
     def _drawn(self, key: KeyArray, num_draws: int, island: int) -> dict[str, Values]:
         """Draw in batches of one size, so that any number of draws uses one compile."""
@@ -134,6 +158,15 @@ class Posterior:
         """
         z = self.filter.model.parameters.unconstrain(theta)
         return self.filter.compiled(_mixture_log_prob)(self.state, z)
+
+    def error(self) -> ErrorEstimate:
+        """Return the error of each posterior mean: not measured, since particles give no estimate of it."""
+        unknown: dict[str, Values] = dict.fromkeys(self.filter.model.parameters.names, np.array(np.nan))
+        return ErrorEstimate(unknown, "particles give no estimate of it: compare the means of runs with two keys")
+
+    def error_so_far(self) -> ErrorEstimate:
+        """Return what is known of the error without further work: here the same."""
+        return self.error()
 
     def approximation_error(self) -> Float[Array, ""]:
         """Return the error of the beliefs in nats (root mean square); 0 if they are exact.

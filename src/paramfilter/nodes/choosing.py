@@ -15,6 +15,7 @@ from paramfilter.nodes.inner.guided import Guided
 from paramfilter.nodes.inner.kalman import Kalman
 from paramfilter.nodes.inner.linear_predictor import LinearPredictor
 from paramfilter.nodes.inner.particles import Particles
+from paramfilter.nodes.inner_check import finer_than
 
 FEW, MANY = 2, 5
 """Parameters up to which few nodes are enough, and from which on many are needed."""
@@ -37,19 +38,24 @@ class Choice:
 def choose_inner(model: StateSpaceModel) -> Choice:
     """Return the inner filter that is exact for a model, or the best that is not: particles take any."""
     tries = (
-        (Kalman, "linear and Gaussian given theta: exact"),
-        (FiniteState, "the state has few values: exact"),
-        (Guided, "Gaussian moves, observed linearly: each is updated exactly"),
-        (
-            LinearPredictor,
-            "linear Gaussian moves behind one linear predictor: updated by quadrature",
-        ),
-        (AssumedDensity, "a state of real numbers: held as a bent Gaussian"),
+        (Kalman, "linear and Gaussian given theta"),
+        (FiniteState, "the state has few values"),
+        (Guided, "Gaussian moves, observed linearly"),
+        (LinearPredictor, "linear Gaussian moves behind one linear predictor"),
+        (AssumedDensity, "a state of real numbers"),
     )
     for kind, reason in tries:
         with suppress(ModelError):
-            return Choice(kind.bind(model), reason)
-    return Choice(Particles.bind(model), "no filter without random numbers takes this state")
+            return choice_of(kind.bind(model), reason)
+    return choice_of(Particles.bind(model), "no filter without random numbers takes this state")
+
+
+def choice_of(inner: InnerFilter, reason: str) -> Choice:
+    """Return the choice of an inner filter, which says whether it is exact, and if not, whether it can be checked."""
+    if inner.is_exact:
+        return Choice(inner, f"{reason}: exact")
+    checked = "checked by posterior.error()" if finer_than(inner) is not None else "not checked"
+    return Choice(inner, f"{reason}: approximate, {checked}")
 
 
 def usual_nodes(model: StateSpaceModel, inner: InnerFilter) -> int:

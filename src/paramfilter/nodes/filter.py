@@ -251,9 +251,8 @@ class NodeFilter(Filter):
         return jax.tree.map(put, records, row)
 
     def notes(self, state: NodeState) -> dict[str, Any]:
-        """Return whether outliers are skipped, and how far the posterior mean may be off at worst, in posterior sds."""
-        error = float(max(self.posterior(state).error().values()))
-        return super().notes(state) | {"skips_outliers": int(self.outliers is not None), "error": error}
+        """Return whether outliers are skipped."""
+        return super().notes(state) | {"skips_outliers": int(self.outliers is not None)}
 
     def posterior(self, state: NodeState) -> NodePosterior:
         """Return the posterior of theta."""

@@ -7,11 +7,12 @@
 To first order that is exact: a posterior times exp(b'theta) has its mean moved by C b.
 
 The better filter is a grid for a state of one or two numbers. Where moves are narrow it would need more points than can
-be afforded; it says so itself (`MovingGrid.missed`), and then nothing is told.
+be afforded; it says so itself (`MovingGrid.missed`), and then the shift counts as not measured.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import jax
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 NUM_CHECKED, CHECKED_PER_PARAMETER = 24, 5
 """Values of theta that a check runs, at least, and for each parameter."""
+FEWEST_CHECKED = 0.8
+"""Share of these values at which both filters must give a number."""
 MOST_WORK = 4e8
 """Moves of the state that a check may take. If all data would take more, it looks at the first of them, and
 what it finds is taken to go on at the same rate."""
@@ -38,15 +41,30 @@ MOST_MISSED = 1.0
 """Nats that a grid's points may miss in all; a check ends there. Contest problems miss at most 0.4, or more than 20."""
 
 
+@dataclass(frozen=True)
+class InnerShift:
+    """How far the inner filter's error moves the posterior mean.
+
+    Attributes:
+        sds: The shift of each coordinate in posterior sds; NaN if it was not measured.
+        not_measured: Why it was not measured; empty if it was.
+    """
+
+    sds: Float[np.ndarray, " param"]
+    not_measured: str = ""
+
+
 def shift_of_mean(
     filter: NodeFilter, state: NodeState, z: Float[Numbers, "point param"], weights: Float[Numbers, " point"]
-) -> Float[np.ndarray, " param"] | None:
-    """Return what the inner filter's error moves the posterior mean by, in sds; None if it cannot be told."""
-    finer = finer_than(filter.inner)
-    time = min(int(state.time), filter.num_kept)
-    if finer is None or time == 0:
-        return None
+) -> InnerShift:
+    """Return how far the inner filter's error moves the posterior mean."""
     dimension = z.shape[1]
+    time = min(int(state.time), filter.num_kept)
+    if filter.inner.is_exact or time == 0:
+        return InnerShift(np.zeros(dimension))
+    finer, unknown = finer_than(filter.inner), np.full(dimension, np.nan)
+    if finer is None:
+        return InnerShift(unknown, why_unchecked(filter.inner))
     number = max(NUM_CHECKED, CHECKED_PER_PARAMETER * dimension)
     chosen = at_levels(weights, (np.arange(number) + 0.5) / number)
     num_steps = int(np.clip(MOST_WORK / (number * finer.num_moves), 1, time))
@@ -54,12 +72,24 @@ def shift_of_mean(
     found = filter.compiled(differences)(z[chosen].astype(jnp.result_type(float)), state.kept, np.int32(num_steps))
     found, missed = np.asarray(found, np.float64) * (int(state.time) / num_steps)
     if not np.mean(missed) <= MOST_MISSED:  # it may be NaN
-        return None
+        return InnerShift(unknown, f"the grid that checks {filter.inner.name} is too coarse for the narrow moves")
+    has_value = np.isfinite(found)
+    if np.mean(has_value) < FEWEST_CHECKED:
+        return InnerShift(unknown, f"{filter.inner.name} or the filter that checks it gives no number")
     sd = np.sqrt(weights @ apart**2)
     terms = np.concatenate([np.ones((number, 1)), apart[chosen] / sd], axis=1)
-    slopes = np.linalg.lstsq(terms, np.nan_to_num(found), rcond=1e-3)[0][1:]
+    slopes = np.linalg.lstsq(terms[has_value], found[has_value], rcond=1e-3)[0][1:]
     correlation = (weights[:, None] * apart / sd).T @ (apart / sd)
-    return np.abs(correlation @ slopes)
+    return InnerShift(np.abs(correlation @ slopes))
+
+
+def why_unchecked(inner: InnerFilter) -> str:
+    """Return why the error of an inner filter is not known before it is checked on data; empty if it is exact."""
+    if inner.is_exact:
+        return ""
+    if finer_than(inner) is None:
+        return f"{inner.name} is approximate, and no check exists for a state of more than two numbers"
+    return f"{inner.name} is approximate, and posterior.error(), which checks it, was not called"
 
 
 def finer_than(inner: InnerFilter) -> MovingGrid | Particles | None:

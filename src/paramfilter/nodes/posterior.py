@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Float
 
 from paramfilter.arguments import require_key, whole_number
-from paramfilter.filters.posterior import Values, levels_of
+from paramfilter.filters.posterior import ErrorEstimate, Values, levels_of
 from paramfilter.filters.state import in_brief
 from paramfilter.labels import prior_in_brief
-from paramfilter.nodes.inner_check import shift_of_mean
+from paramfilter.nodes.inner_check import InnerShift, shift_of_mean, why_unchecked
 from paramfilter.nodes.reading import Cloud, read, read_in_trace
 from paramfilter.nodes.replay import log_likelihood_at
 from paramfilter.nodes.state import NodeState
@@ -68,20 +68,28 @@ class NodePosterior:
         means = _averages(theta, weights)
         return means, _averages({name: (leaf - means[name]) ** 2 for name, leaf in theta.items()}, weights)
 
-    def error(self) -> dict[str, Values]:
+    def error(self) -> ErrorEstimate:
         """Return the estimated error of each posterior mean, in posterior standard deviations.
 
-        It covers what comes from the number of nodes, from surfaces, and from an inner filter that is not exact. The
-        last is known for states of one and two numbers whose moves are not too narrow to be checked on a grid.
+        It covers the number of nodes, surfaces, and an inner filter that is approximate. The last is measured for
+        states of one or two numbers, unless their moves are too narrow for a grid. Where a part was not measured, the
+        values are NaN, and `error().not_measured` gives the reason.
         """
+        shift = self.shift_by_inner
+        return self._error_of(np.sqrt(self.cloud.error**2 + np.nan_to_num(shift.sds) ** 2), shift.not_measured)
+
+    def error_so_far(self) -> ErrorEstimate:
+        """Return the same without running a check of an approximate inner filter."""
+        return self._error_of(self.cloud.error, why_unchecked(self.filter.inner))
+
+    def _error_of(self, error: Float[np.ndarray, " param"], not_measured: str) -> ErrorEstimate:
         parameters = self.filter.model.parameters
-        shift = self.shift_by_inner if self.shift_by_inner is not None else 0.0
-        error = np.sqrt(self.cloud.error**2 + shift**2)
-        return {name: np.asarray(np.max(error[parameters.slices[name]])) for name in parameters.names}
+        measured = {name: np.asarray(np.max(error[parameters.slices[name]])) for name in parameters.names}
+        return ErrorEstimate(measured, not_measured)
 
     @cached_property
-    def shift_by_inner(self) -> Float[np.ndarray, " param"] | None:
-        """What the inner filter's error moves the mean of each coordinate by, in posterior sds; None if not known."""
+    def shift_by_inner(self) -> InnerShift:
+        """How far the error of the inner filter moves the mean of each coordinate."""
         return shift_of_mean(self.filter, self.state, self.cloud.z, self.cloud.weights)
 
     def quantile(self, q: float | Sequence[float]) -> dict[str, Values]:
@@ -142,4 +150,4 @@ def _quantiles(values: Values, weights: Values, levels: Float[np.ndarray, "..."]
         cumulative = xp.cumsum(weights[order])
         # A point stands in the middle of its weight, so that the median of two equal ones lies between them.
         found.append(xp.interp(levels, (cumulative - 0.5 * weights[order]) / cumulative[-1], column[order]))
-    return xp.stack(found, axis=-1).reshape(*np.shape(levels), *values.shape[1:])
+    return xp.reshape(xp.stack(found, axis=-1), (*np.shape(levels), *values.shape[1:]))

@@ -26,7 +26,8 @@ def record_of(tree: Any) -> Record:
         outcome=int(tree.attrs["outcome"]),
         num_values=count_distinct(_thetas(tree)),
         skips_outliers=bool(tree.attrs.get("skips_outliers", 0)),
-        error=tree.attrs.get("error"),
+        error=float(tree.attrs["error"]),
+        error_not_measured=str(tree.attrs["error_not_measured"]),
         info=StepInfo(pit=_alone(ranks), forecast=_alone(forecasts), **figures),
     )
 

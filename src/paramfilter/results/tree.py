@@ -69,8 +69,9 @@ def to_datatree(
     filter.require_own(state)
     data = data if data is None or isinstance(data, Observations) else Observations(data)
     times = _times(state, history, data)
+    posterior = filter.posterior(state)
     groups = {
-        "posterior": _draws(filter, filter.posterior(state).chains(_key(state), num_draws)),
+        "posterior": _draws(filter, posterior.chains(_key(state), num_draws)),
         "prior": _draws(filter, _prior_draws(filter)),
         "particles": _particles(filter, state),
         "filtered": _moments(history.theta, times, _supports(filter)),
@@ -92,7 +93,9 @@ def to_datatree(
     for name in ("posterior", "prior", "particles", "filtered"):
         groups[name] = _in_order(groups[name], filter.model.prior)
     tree = xarray.DataTree.from_dict(groups)
+    error = posterior.error_so_far()
     tree.attrs = _attributes(filter, state) | _about(data)
+    tree.attrs |= {"error": error.largest, "error_not_measured": error.not_measured}
     for name in ("posterior", "prior"):
         tree[name].attrs = {"inference_library": "paramfilter", "sample_dims": ["chain", "draw"]}
     return tree
