@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 
-from paramfilter.model import StateSpaceModel, strongly_typed
+from paramfilter.model import StateSpaceModel
 from paramfilter.proposals import BoundProposal, Move, Proposal
 
 

@@ -80,7 +80,7 @@ def exposure_as_an_array(ys):
     st.poisson(exposure=ys)
 
 
-@of_structure(errors.DataError, 'the model reads "rain" and "people"', "Pass a dict with these names")
+@of_structure(errors.DataError, "has no input 'population'", "Its inputs are people, rain")
 def inputs_with_another_name(key):
     model = st.model(st.local_level() + st.regression(["rain"]), st.poisson("people"))
     inputs = {"rain": jnp.array([0.0, 1.0]), "population": jnp.array([3.0, 3.0])}

@@ -42,12 +42,12 @@ def rows_of_different_lengths(pair_filter, pair_state):
     pf.run(pair_filter, pair_state, [[0.1, 0.2], [0.3]])
 
 
-@of_data(errors.DataError, "of dtype <U4", "np.asarray(y, float)")
+@of_data(errors.DataError, "of dtype <U4; row 0 is '0.1'", "Convert it to a number")
 def numbers_that_are_texts(filter, state):
     pf.run(filter, state, np.array(["0.1", "-0.2"]))
 
 
-@of_data(errors.DataError, "could not convert string to float: 'n/a'", "with NaN where one is missing")
+@of_data(errors.DataError, "row 1 is 'n/a'", "leave missing values empty")
 def table_column_with_a_text(filter, state):
     pf.run(filter, state, np.array([0.1, "n/a", 0.3], dtype=object))
 
@@ -62,7 +62,7 @@ def path_in_place_of_a_table():
     pf.observations_from_table("level.csv", y="level")
 
 
-@of_data(errors.DataError, "of dtype datetime64[D]", "dates belong in inputs")
+@of_data(errors.DataError, "of dtype datetime64[D]", "dates belong in time or inputs")
 def dates_in_place_of_values(filter, state):
     pf.run(filter, state, np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[D]"))
 
@@ -97,7 +97,7 @@ def step_without_the_inputs_it_needs(pair_filter, pair_state):
     pair_filter.step(pair_state, [0.3, 0.1])
 
 
-@of_data(errors.ModelError, "raised KeyError: 'dt'", "names must be spelled as here")
+@of_data(errors.DataError, "no input 'dT'", "Its inputs are dt")
 def inputs_with_a_misspelt_name(pair_filter, pair_state):
     pair_filter.step(pair_state, [0.3, 0.1], {"dT": 1.0})
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 import paramfilter as pf
-from paramfilter.observations import Observations
+from paramfilter.data import Observations
 from paramfilter.running import Forecast
 
 TRUTH = {"phi": np.array([0.8, -0.3]), "q": 0.5}

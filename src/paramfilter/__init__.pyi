@@ -15,6 +15,7 @@ from . import structural as structural
 from .calibration import calibrate as calibrate
 from .checkpoint import restore as restore
 from .checkpoint import save as save
+from .data import observations_from_table as observations_from_table
 from .diagnostics import diagnose as diagnose
 from .diagnostics import explain as explain
 from .errors import ParamfilterError as ParamfilterError
@@ -24,7 +25,6 @@ from .fleet import Fleet as Fleet
 from .forecaster import Forecaster as Forecaster
 from .model import StateSpaceModel as StateSpaceModel
 from .model import simulate as simulate
-from .observations import observations_from_table as observations_from_table
 from .outcome import Outcome as Outcome
 from .presets import assumed_parameter_filter as assumed_parameter_filter
 from .presets import auto_filter as auto_filter

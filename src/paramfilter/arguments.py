@@ -33,14 +33,19 @@ def require_kind(value: Any, kind: type, name: str, cure: str) -> None:
         raise ArgumentError(f"{name} must be a {kind.__name__}, got {kind_of(value)}. {cure}")
 
 
+MOST = 2**31 - 1
+"""Things that can be counted: what 32 bits hold."""
+
+
 def whole_number(value: Any, name: str, least: int, cure: str, error: type[ParamfilterError] = ArgumentError) -> int:
     """Return a number of things as Python's own kind of integer, or refuse it."""
     try:
         number = operator.index(value)
     except TypeError:
         number = None
-    if number is None or number < least:
-        raise error(f"{name} must be a whole number of at least {least}, got {kind_of(value)}. {cure}")
+    if number is None or not least <= number <= MOST:
+        limit = f"{least}" if number is None or number < least else f"{least} and at most {MOST}"
+        raise error(f"{name} must be a whole number of at least {limit}, got {kind_of(value)}. {cure}")
     return number
 
 

@@ -11,10 +11,12 @@ missing as a whole; missing in part it is refused where the data come in, and re
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Bool, Float, PyTree
 
@@ -60,6 +62,57 @@ def components(distribution: Any) -> Any:
     while isinstance(distribution, dist.Independent):
         distribution = distribution.base_dist
     return distribution
+
+
+@dataclass(frozen=True)
+class Support:
+    """The values that a distribution can take, as far as they do not depend on parameters.
+
+    Attributes:
+        family: The kind of the distribution.
+        is_whole: Whether they are whole numbers.
+        low: The lowest.
+        high: The highest.
+        is_open: Whether the lowest is itself excluded.
+    """
+
+    family: str
+    is_whole: bool
+    low: float
+    high: float
+    is_open: bool
+
+    @property
+    def words(self) -> str:
+        """Say which values they are."""
+        kind = "whole numbers" if self.is_whole else "numbers"
+        if np.isfinite(self.high):
+            return f"{kind} from {self.low:g} to {self.high:g}"
+        return f"{kind} above {self.low:g}" if self.is_open else f"{kind} from {self.low:g}"
+
+    def excludes(self, values: Float[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
+        """Mark the values that it does not hold; NaN and infinite ones have a meaning of their own."""
+        is_odd = (values < self.low) | (values > self.high) | (self.is_open & (values == self.low))
+        is_odd |= self.is_whole & (values != np.round(values))
+        return np.asarray(is_odd & np.isfinite(values))
+
+
+def support_of(distribution: Any) -> Support | None:
+    """Return the support of a distribution if it is narrower than the real numbers, and known; also inside a trace."""
+    inner = components(distribution)
+    support = getattr(inner, "support", None)
+    if support is None or isinstance(support, type(dist.constraints.circular)):  # angles may be counted on
+        return None
+    bounds: list[Any] = [getattr(support, name, None) for name in ("lower_bound", "upper_bound")]
+    if support is dist.constraints.boolean:
+        bounds = [0, 1]
+    low, high = (
+        float(one) if isinstance(one, int | float) else end for one, end in zip(bounds, (-np.inf, np.inf), strict=True)
+    )
+    if not support.is_discrete and not np.isfinite(low):
+        return None
+    is_open = bounds[1] is None and not support(low)
+    return Support(type(inner).__name__, bool(support.is_discrete), low, high, is_open)
 
 
 def missing_only_whole(distribution: Any) -> str | None:

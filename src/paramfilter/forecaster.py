@@ -28,17 +28,18 @@ import numpy as np
 
 from paramfilter import checkpoint
 from paramfilter.arguments import whole_number
+from paramfilter.calendars import calendar_of, times_after
+from paramfilter.data import LongTable, columns_of, long_table
 from paramfilter.errors import CheckpointError, DataError
 from paramfilter.extras import extra
 from paramfilter.fleet import Fleet, FleetState, Population
 from paramfilter.model import StateSpaceModel
-from paramfilter.observations import LongTable, columns_of, long_table, next_times, step_between
 from paramfilter.presets import node_filter
 from paramfilter.types import Inputs
 
 NAME = "paramfilter"
-NUM_TIMES = 5
-"""Last times of each series, from which the step between times is found."""
+NUM_TIMES = 8
+"""Last times of each series, from which the step between times is found: days without a weekend are business days."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ class Forecaster:
         seed: Seed of the random numbers.
         prior: "population" starts a series that first appears in `update` from what the others have learned. A
             `Population` is the prior of all series. None uses the model's prior.
+        freq: Frequency of the dates as pandas writes it, such as "B" or "ME", or the step between times that are
+            numbers. None finds it from the last times of each series.
 
     Attributes:
         fleet: The `Fleet`.
@@ -82,11 +85,12 @@ class Forecaster:
         num_kept: int = 512,
         seed: int = 0,
         prior: Population | str | None = None,
+        freq: Any = None,
     ):
         if prior is not None and prior != "population" and not isinstance(prior, Population):
             raise DataError(f'prior must be "population", a Population or None; got {prior!r}.')
         self.fleet = Fleet(node_filter(model, num_nodes, num_kept=num_kept))
-        self.seed, self.prior = whole_number(seed, "seed", 0, "Write seed=0."), prior
+        self.seed, self.prior, self.freq = whole_number(seed, "seed", 0, "Write seed=0."), prior, freq
         self.state: FleetState | None = None
         self._form: Form | None = None
         self._times: dict[Hashable, np.ndarray] = {}
@@ -149,7 +153,7 @@ class Forecaster:
             h: Number of steps ahead.
             level: Probabilities of the central intervals, in percent.
             X_df: Ids, times and covariates of the next `h` rows of every series; required if the model uses inputs.
-                Without it, times continue by the median of a series' last gaps, or by months.
+                Without it, times continue by `freq`, or by the calendar that a series' last times follow.
             num_draws: Number of draws for each series.
 
         Returns:
@@ -212,7 +216,10 @@ class Forecaster:
         if form.time_type and np.dtype(form.time_type).kind != rows.times.dtype.kind:
             kinds = f"{rows.times.dtype}, and {form.time_type} in fit"
             raise DataError(f'column "{form.time_col}" holds {kinds}. Convert it to the same type.')
-        rows = replace(rows, times=rows.times.astype(form.time_type or rows.times.dtype))
+        times = rows.times.astype(form.time_type or rows.times.dtype)
+        if np.any(times != rows.times):
+            raise DataError(f'column "{form.time_col}" has finer times than in fit. Give fit times of day as well.')
+        rows = replace(rows, times=times)
         for one, times in zip(rows.ids, rows.times_of_series(), strict=True):
             if one in last and times[0] <= last[one][-1]:
                 raise DataError(
@@ -237,12 +244,13 @@ class Forecaster:
 
     def _continued(self, h: int) -> np.ndarray:
         """Continue the times of every series; one with a single time has the most common step of the others."""
-        steps = {one: step_between(times) for one, times in self._times.items()}
-        common = Counter(step for step in steps.values() if step is not None).most_common(1)
-        usual = common[0][0] if common else (0, 1)
+        calendars = {one: calendar_of(times, self.freq) for one, times in self._times.items()}
+        common = Counter(one for one in calendars.values() if one is not None).most_common(1)
         if not common and next(iter(self._times.values())).dtype.kind == "M":
             raise DataError("no series has two rows, so the step between dates is not known. Pass the dates as X_df=.")
-        return np.stack([next_times(times, h, steps[one] or usual) for one, times in self._times.items()])
+        usual = common[0][0] if common else 1
+        following: Any = lambda one, times: times_after(times, h, usual if calendars[one] is None else calendars[one])
+        return np.stack([following(one, times) for one, times in self._times.items()])
 
 
 def library_of(df: Any) -> str | None:

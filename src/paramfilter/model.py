@@ -35,10 +35,11 @@ from jaxtyping import Array, Float, Int
 from paramfilter import distributions
 from paramfilter.arguments import require_key, require_kind, whole_number
 from paramfilter.config import use_compilation_cache
-from paramfilter.errors import DataError, ModelError
+from paramfilter.data import as_inputs, require_same_names
+from paramfilter.errors import ModelError
 from paramfilter.labels import prior_in_brief
 from paramfilter.parameters import Parameters
-from paramfilter.tracing import is_traced
+from paramfilter.tracing import is_traced, strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 from paramfilter.user_functions import ARGUMENTS, describe, explained
 from paramfilter.waiting import waiting
@@ -91,6 +92,11 @@ class StateSpaceModel:
         use_compilation_cache()
         for part in ARGUMENTS:
             object.__setattr__(self, part, explained(part, getattr(self, part)))
+        if any(np.ndim(leaf) == 0 for leaf in jax.tree.leaves(self.typical_inputs)):
+            raise ModelError(
+                "typical_inputs must have a leading axis of steps, and one of them is a single number. Pass the inputs "
+                "of one step as example_inputs."
+            )
         if self.typical_inputs is not None and self.example_inputs is None:
             object.__setattr__(self, "example_inputs", jax.tree.map(lambda leaf: leaf[0], self.typical_inputs))
 
@@ -183,6 +189,8 @@ def simulate(
     require_kind(model, StateSpaceModel, "model", f"The call is {call}.")
     num_steps = whole_number(num_steps, "num_steps", 1, f"The call is {call}.")
     theta = model.parameters.as_theta(theta)
+    if model.example_inputs is not None:
+        require_same_names(inputs, model.example_inputs, model.name)
     inputs = as_inputs(inputs, "num_steps", num_steps)
     initial_inputs = as_inputs(initial_inputs)
 
@@ -214,38 +222,3 @@ def require_same_kind(x_prev: State, x: State) -> None:
             f"{first}, transition draws {second}. Give a scalar state a scalar mean, and a vector state a mean and an "
             "initial distribution of the same length, for example dist.Normal(jnp.zeros(2), 1.0)."
         )
-
-
-def as_inputs(inputs: Inputs, ruler: str = "", length: int | None = None) -> Inputs:
-    """Turn inputs into arrays; with a length, refuse leaves without a leading time axis of that length.
-
-    `ruler` names the argument that the length was taken from.
-    """
-    try:
-        inputs = jax.tree.map(_as_array, inputs)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"inputs must hold numbers only, got {describe(inputs)}. Turn dates into numbers, for example days since "
-            "the first, and texts into indices."
-        ) from error
-    for leaf in jax.tree.leaves(inputs) if length is not None else ():
-        if jnp.ndim(leaf) == 0 or len(leaf) != length:
-            raise DataError(
-                f"inputs must have a leading time axis of the same length as {ruler}, {length}; got "
-                f'{describe(inputs)}. Give one dict of arrays, such as {{"dt": jnp.ones({length})}}, not a list of '
-                "dicts and not one number for all steps."
-            )
-    return inputs
-
-
-def _as_array(leaf: Any) -> Array | np.ndarray:
-    """Return an array of a definite dtype that JAX has: of NumPy, if it has a value."""
-    if is_traced(leaf):
-        return strongly_typed(leaf)
-    array = np.asarray(leaf)
-    return array.astype(jnp.result_type(array), copy=False)
-
-
-def strongly_typed(tree: Any) -> Any:
-    """Give each leaf a definite dtype, so that a scan or a second step sees the same type as the first."""
-    return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, jnp.result_type(leaf)), tree)

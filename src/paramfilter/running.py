@@ -19,10 +19,10 @@ from jaxtyping import PyTree
 from tqdm import tqdm
 
 from paramfilter.arguments import require_key, require_kind, whole_number
+from paramfilter.data import Observations, common_length
 from paramfilter.filters import Filter
-from paramfilter.filters.advance import WINDOW, History, Summary, common_length, window_of
-from paramfilter.model import as_inputs, strongly_typed
-from paramfilter.observations import Observations
+from paramfilter.filters.advance import WINDOW, History, Summary, window_of
+from paramfilter.tracing import strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.waiting import waiting
 
@@ -68,7 +68,7 @@ def run(
         ys, inputs = ys.ys, ys.inputs
     ys = filter.as_observation(ys, leading=("time",))
     num_steps = common_length(ys)
-    inputs = as_inputs(inputs, "ys", num_steps)
+    inputs = filter.as_inputs(inputs, "ys", num_steps)
     pieces, start, num_turns = [], 0, FIRST_STEPS
     # For tqdm, disable=None means: only on a terminal.
     with tqdm(total=num_steps, unit="step", smoothing=0, disable=None if progress is None else not progress) as bar:
@@ -158,7 +158,7 @@ def predict(
     num_steps = whole_number(num_steps, "num_steps", 1, call)
     if num_draws is not None:
         num_draws = whole_number(num_draws, "num_draws", 1, "Leave it out for as many as there are particles.")
-    inputs = as_inputs(inputs, "num_steps", num_steps)
+    inputs = filter.as_inputs(inputs, "num_steps", num_steps)
     key_choose, key_future = jax.random.split(key)
     keys = jax.random.split(key_future, num_draws or filter.size)
     times = np.arange(num_steps)  # carries the number of steps into the compiled function as a shape

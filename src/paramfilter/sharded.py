@@ -31,7 +31,6 @@ from paramfilter.beliefs import Moments
 from paramfilter.errors import DataError
 from paramfilter.filters import FilterState, ParticleFilter, StepInfo, mixture_moments, pooled
 from paramfilter.filters.islands import IslandMoments, disagreement, island_moments
-from paramfilter.model import as_inputs
 from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.types import Inputs, KeyArray, Observation
 
@@ -103,7 +102,7 @@ class ShardedFilter:
         own = NamedSharding(self.mesh, PartitionSpec(self._axis))
         keys = jax.make_array_from_callback(data.shape, own, lambda place: data[place])
         keys = jax.random.wrap_key_data(keys, impl=jax.random.key_impl(key))
-        devices = self._begin(keys, as_inputs(inputs))
+        devices = self._begin(keys, self.filter.as_inputs(inputs))
         return ShardedState(devices, CompensatedSum.start(jnp.zeros((), devices.log_weights.dtype)))
 
     def step(self, state: ShardedState, y: Observation, inputs: Inputs = None) -> tuple[ShardedState, StepInfo]:
@@ -114,7 +113,7 @@ class ShardedFilter:
             y: The observation; NaN where missing. Every process gives the same.
             inputs: What the model is told at this step.
         """
-        devices, info = self._step(state.devices, self.filter.as_observation(y), as_inputs(inputs))
+        devices, info = self._step(state.devices, self.filter.as_observation(y), self.filter.as_inputs(inputs))
         # As in a filter: a step that failed everywhere is flagged, and does not count.
         gained = jnp.where(jnp.isfinite(info.log_evidence_increment), info.log_evidence_increment, 0.0)
         return ShardedState(devices, state.running_log_evidence.add(gained)), info

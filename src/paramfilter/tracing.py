@@ -19,6 +19,11 @@ def is_traced(tree: Any) -> bool:
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
 
 
+def strongly_typed(tree: Any) -> Any:
+    """Give each leaf a definite dtype, so that a scan or a second step sees the same type as the first."""
+    return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, jnp.result_type(leaf)), tree)
+
+
 def numbers(*trees: Any) -> Any:
     """Return the module that computes with these arrays: `jax.numpy` while they are traced, and else NumPy.
 

@@ -19,12 +19,12 @@ from paramfilter.cli.matching import Matching
 from paramfilter.cli.names import PRESET_SUFFIX
 from paramfilter.cli.printing import aside, console, print_json, summary_of, table_of
 from paramfilter.cli.rows import STANDARD_INPUT, Row, columns_of_rows, rows_of
+from paramfilter.data import Observations
 from paramfilter.diagnostics import explain
 from paramfilter.errors import DataError
 from paramfilter.filters import Filter, StepInfo
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes import NodeFilter
-from paramfilter.observations import Observations
 from paramfilter.presets import PRESETS
 from paramfilter.results import save_result, to_datatree
 from paramfilter.running import History, concat_histories, history_row, run

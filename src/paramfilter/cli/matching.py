@@ -8,10 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from paramfilter.data import Observations, observations_from_table
 from paramfilter.errors import DataError
 from paramfilter.inspect.probe import probe
 from paramfilter.model import StateSpaceModel
-from paramfilter.observations import Observations, observations_from_table
 from paramfilter.results.tree import named
 
 

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PyTree
 
-from paramfilter.errors import DataError
 from paramfilter.filters.loop import next_state
 from paramfilter.filters.posterior import mixture_moments
 from paramfilter.filters.rows import as_points, as_theta, ravel_rows, unravel_rows
@@ -164,18 +163,3 @@ def window_of(tree: Any, start: int = 0, size: int = WINDOW, axis: int = 0) -> A
         return window
 
     return jax.tree.map(cut, tree)
-
-
-def common_length(ys: Observation) -> int:
-    """Return the number of observations, or refuse parts of different lengths."""
-    lengths = {len(leaf) for leaf in jax.tree.leaves(ys)}
-    if len(lengths) != 1:
-        raise DataError(
-            f"all parts of ys must have a leading time axis of the same length; got lengths {sorted(lengths)}. Fill "
-            "the shorter ones with NaN, which means missing."
-        )
-    if lengths == {0}:
-        raise DataError(
-            "ys holds no observation; its leading axis is time. Pass at least one, or call predict to forecast."
-        )
-    return lengths.pop()

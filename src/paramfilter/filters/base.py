@@ -21,15 +21,14 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from paramfilter.arguments import require_kind
 from paramfilter.beliefs import Moments
+from paramfilter.data import as_inputs, as_observation, common_length, require_same_names
 from paramfilter.errors import DataError
-from paramfilter.filters.advance import WINDOW, common_length, window_of
+from paramfilter.filters.advance import WINDOW, window_of
 from paramfilter.filters.fingerprint import first_difference
-from paramfilter.filters.validate import as_floats, shape_advice
 from paramfilter.inspect.probe import ModelShapes, probe
-from paramfilter.model import StateSpaceModel, as_inputs
+from paramfilter.model import StateSpaceModel
 from paramfilter.tracing import RUN_ONCE, is_traced
 from paramfilter.types import Inputs, KeyArray, Observation
-from paramfilter.user_functions import describe
 from paramfilter.waiting import announced
 
 BEGIN = (
@@ -117,7 +116,7 @@ class Filter(ABC):
         self.require_own(state)
         ys = self.as_observation(ys, leading=("time",))
         length = common_length(ys)
-        inputs = as_inputs(inputs, "ys", length)
+        inputs = self.as_inputs(inputs, "ys", length)
         for start in range(0, length, WINDOW):
             ys_now, inputs_now = window_of((ys, inputs), start)
             state = self.pass_over(state, ys_now, inputs_now, min(WINDOW, length - start))
@@ -213,39 +212,13 @@ class Filter(ABC):
         return self._compiled[key]
 
     def as_observation(self, y: Observation, leading: tuple[str, ...] = ()) -> Observation:
-        """Turn y into float arrays and check its shape; `leading` names axes in front of one observation's."""
-        expected = self.shapes.y
-        is_one_array = jax.tree_util.treedef_is_leaf(jax.tree.structure(expected))
-        y = as_floats(y) if is_one_array and isinstance(y, list | tuple) else jax.tree.map(as_floats, y)
-        if jax.tree.structure(y) != jax.tree.structure(expected):
-            raise DataError(
-                f"an observation must have the structure of the model's own, {describe(expected)}; got {describe(y)}. "
-                "Give arrays in that structure; NaN, not None, stands for a missing value."
-            )
-        for got, wanted in zip(jax.tree.leaves(y), jax.tree.leaves(expected), strict=True):
-            if got.shape[len(leading) :] != wanted.shape or got.ndim < len(leading):
-                axes = ", ".join([*leading, *map(str, wanted.shape)])
-                raise DataError(
-                    f"the model's observation has shape {wanted.shape}, so y must have shape ({axes}); got {got.shape}"
-                    f". {shape_advice(got.shape, wanted.shape, len(leading))}"
-                )
-        self._refuse_partly_missing(y, leading)
-        return y
+        """Turn y into float arrays and check them; `leading` names axes in front of one observation's."""
+        return as_observation(y, self.shapes.y, self.shapes.whole, self.shapes.supports, leading)
 
-    def _refuse_partly_missing(self, y: Observation, leading: tuple[str, ...]) -> None:
-        """Refuse what no particle could be weighed by; inside a trace the step flags it instead."""
-        for leaf, family in zip(jax.tree.leaves(y), self.shapes.whole, strict=True):
-            if family is None or is_traced(leaf):
-                continue
-            missing = np.isnan(leaf).reshape(*leaf.shape[: len(leading)], -1)
-            rows = np.flatnonzero(np.any(missing, axis=-1) & ~np.all(missing, axis=-1))
-            if len(rows):
-                where = f"the observation at index {rows[0]}" if leading else "the observation"
-                raise DataError(
-                    f"{where} is missing in part, but a {family} scores its components only together. Set all of "
-                    "them to NaN, or observe them through a distribution that factorises, such as "
-                    "dist.Normal(mean, sd).to_event(1), or a MultivariateNormal, which is marginalised exactly."
-                )
+    def as_inputs(self, inputs: Inputs, ruler: str = "", length: int | None = None) -> Inputs:
+        """Turn inputs into arrays and check that they are those of the model; see `data.as_inputs`."""
+        require_same_names(inputs, self.model.example_inputs, self.model.name)
+        return as_inputs(inputs, ruler, length)
 
 
 def _take_in(filter: Filter, state: Any, ys: Observation, inputs: Inputs, length: Int[Array, ""]) -> Any:

@@ -26,10 +26,11 @@ from paramfilter.filters.health import Forecasts, Lineage, forecast, health_figu
 from paramfilter.filters.outliers import screened
 from paramfilter.filters.proposing import StepKeys, discounted, parents_of, particles_of, propose
 from paramfilter.filters.state import FilterState, StepInfo
-from paramfilter.model import Transition, strongly_typed
+from paramfilter.model import Transition
 from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.numerics.weights import effective_sample_size, normalise
 from paramfilter.outcome import Outcome
+from paramfilter.tracing import strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from paramfilter.filters.outliers import OutlierGate, require_outliers
 from paramfilter.filters.posterior import Posterior, draw_joint, mixture_moments
 from paramfilter.filters.state import FilterState, StepInfo
 from paramfilter.inspect.probe import require_densities
-from paramfilter.model import StateSpaceModel, as_inputs
+from paramfilter.model import StateSpaceModel
 from paramfilter.proposals import Bootstrap, BoundProposal, Proposal
 from paramfilter.resampling import Resampling, Systematic
 from paramfilter.tracing import is_traced
@@ -143,7 +143,7 @@ class ParticleFilter(Filter):
             inputs: Covariates passed to the model's `initial`; None if it has none.
         """
         require_key(key, "filter.init(key)")
-        return self.compiled(first_state)(key, as_inputs(inputs))
+        return self.compiled(first_state)(key, self.as_inputs(inputs))
 
     def step(self, state: FilterState, y: Observation, inputs: Inputs = None) -> tuple[FilterState, StepInfo]:
         """Take in one observation: pure, compiled once, and itself usable under jit, vmap and scan.
@@ -154,7 +154,7 @@ class ParticleFilter(Filter):
             inputs: Covariates for this step, passed to `transition` and `observation`; None if there are none.
         """
         self.require_own(state)
-        y, inputs = self.as_observation(y), as_inputs(inputs)
+        y, inputs = self.as_observation(y), self.as_inputs(inputs)
         if is_traced((state, y, inputs)):
             return self.compiled(next_state)(state, y, inputs)
         rows = jax.tree.map(lambda leaf: leaf[None], (y, inputs))

@@ -33,8 +33,8 @@ from jaxtyping import Array, Float, Int
 
 from paramfilter.inspect.dependence import ThetaFactors
 from paramfilter.inspect.once import once_per_model
-from paramfilter.model import StateSpaceModel, Transition, strongly_typed
-from paramfilter.tracing import evaluate
+from paramfilter.model import StateSpaceModel, Transition
+from paramfilter.tracing import evaluate, strongly_typed
 from paramfilter.types import KeyArray
 
 NUM_DATA = 1024

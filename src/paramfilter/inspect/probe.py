@@ -20,8 +20,8 @@ from paramfilter import distributions
 from paramfilter.errors import ModelError
 from paramfilter.gaussian import gaussian_of
 from paramfilter.inspect.once import once_per_model
-from paramfilter.model import StateSpaceModel, Transition, require_same_kind, strongly_typed
-from paramfilter.tracing import evaluate
+from paramfilter.model import StateSpaceModel, Transition, require_same_kind
+from paramfilter.tracing import evaluate, strongly_typed
 
 NUM_PROBES = 64
 DENSITY = "log p(x | x_prev, theta)"
@@ -36,18 +36,20 @@ class ModelShapes:
     """What one state and one observation look like: pytrees of `jax.ShapeDtypeStruct`.
 
     `whole` names, for each leaf of y, the kind of distribution that can only be missing as a whole, or is None.
+    `supports` holds the values that the distribution of each leaf can take, or None if it takes all numbers.
     """
 
     x: Any
     y: Any
     whole: tuple[str | None, ...]
+    supports: tuple[distributions.Support | None, ...]
 
 
 @once_per_model
 def probe(model: StateSpaceModel) -> ModelShapes:
     """Run one step of the model at draws from its prior; raise `ModelError` on what cannot be filtered."""
     inputs = model.example_inputs
-    whole: list[str | None] = []
+    found: list[tuple[str | None, distributions.Support | None]] = []
 
     def one_step(theta):
         x0 = _draw("initial", model.initial(theta, inputs))
@@ -55,17 +57,31 @@ def probe(model: StateSpaceModel) -> ModelShapes:
         require_same_kind(x0, x1)
         observation = model.observation(theta, x1, inputs)
         y1 = _draw("observation", observation)
-        laws = jax.tree.leaves(observation, is_leaf=distributions.is_distribution)
-        whole.extend(distributions.missing_only_whole(law) for law in laws)
+        leaves = jax.tree.leaves(observation, is_leaf=distributions.is_distribution)
+        found[:] = [(distributions.missing_only_whole(leaf), distributions.support_of(leaf)) for leaf in leaves]
         return x1, y1
 
     # Shapes are known without computing anything: tracing alone finds what is wrong with them.
     z = jax.ShapeDtypeStruct((model.parameters.dimension,), jnp.result_type(float))
     theta = jax.eval_shape(model.parameters.constrain, z)
     program, (x, y) = jax.make_jaxpr(one_step, return_shape=True)(theta)
+    _refuse_other_randomness(program, jax.make_jaxpr(lambda theta: one_step(theta))(theta))
     _name_unused(program.jaxpr, theta)
     _refuse_nan(model)
-    return ModelShapes(x, y, tuple(whole))
+    return ModelShapes(x, y, *map(tuple, zip(*found, strict=True)))
+
+
+def _refuse_other_randomness(one: Any, other: Any) -> None:
+    """Refuse a model whose program is another one each time it is traced: it draws from numpy.random or the like."""
+    same = str(one.jaxpr) == str(other.jaxpr) and all(
+        np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind == "f")
+        for a, b in zip(one.consts, other.consts, strict=True)
+    )
+    if not same:
+        raise ModelError(
+            "the model is another one each time it is called: it seems to draw from numpy.random or random, whose "
+            "number JAX would keep for good when it compiles. Return a distribution, and the filter draws from it."
+        )
 
 
 def _name_unused(program: jax.extend.core.Jaxpr, theta: Any) -> None:
@@ -140,7 +156,11 @@ def trial(model: StateSpaceModel) -> Trial:
 
     z = model.parameters.prior_draws[:NUM_PROBES].astype(jnp.result_type(float))
     inputs = model.inputs_at(np.arange(NUM_PROBES))
-    (x0, x1, y1), are_finite, is_still = jax.device_get(evaluate(all_of_them, np.uint32(0), z, inputs))
+    try:
+        (x0, x1, y1), are_finite, is_still = jax.device_get(evaluate(all_of_them, np.uint32(0), z, inputs))
+    except jax.errors.JaxRuntimeError as error:
+        reason = str(error).strip().rpartition("\n")[2]
+        raise ModelError(f"the model raised while it was run ({reason}). Call its functions by hand first.") from error
     return Trial(z, Transition(x0, x1, y1, inputs), dict(zip(PARTS, are_finite, strict=True)), is_still)
 
 

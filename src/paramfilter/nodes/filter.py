@@ -20,7 +20,6 @@ from paramfilter.filters.base import Filter
 from paramfilter.filters.fingerprint import model_fingerprint, settings_of
 from paramfilter.filters.outliers import OutlierGate, require_outliers
 from paramfilter.filters.state import StepInfo
-from paramfilter.model import as_inputs
 from paramfilter.nodes.advance import (
     advance,
     empty_records,
@@ -143,7 +142,7 @@ class NodeFilter(Filter):
     @property
     def example_inputs(self) -> Inputs:
         """Inputs of one step."""
-        return as_inputs(self.model.example_inputs)
+        return self.as_inputs(self.model.example_inputs)
 
     @cached_property
     def observation_shapes(self) -> PyTree:
@@ -164,7 +163,7 @@ class NodeFilter(Filter):
             prior: A Gaussian over the unconstrained parameters that replaces the model's prior; None keeps that.
         """
         require_key(key, "filter.init(key)")
-        return first_state(self, key, self._as_inputs(inputs), prior)
+        return first_state(self, key, self.as_inputs(inputs), prior)
 
     def step(self, state: NodeState, y: Observation, inputs: Inputs = None) -> tuple[NodeState, StepInfo]:
         """Take in one observation: pure, compiled once, and itself usable under jit, vmap and scan.
@@ -175,7 +174,7 @@ class NodeFilter(Filter):
             inputs: What the model is told at this step.
         """
         self.require_own(state)
-        y, inputs = self.as_observation(y), self._as_inputs(inputs)
+        y, inputs = self.as_observation(y), self.as_inputs(inputs)
         if is_traced((state, y, inputs)):
             return self.compiled(renewed_step)(state, y, inputs, jnp.bool_(True))
         rows = jax.tree.map(lambda leaf: leaf[None], (y, inputs))
@@ -195,13 +194,9 @@ class NodeFilter(Filter):
             return super().take_in(state, ys, inputs, length)
         return renewed_run(self, state, ys, inputs, length)
 
-    def _as_inputs(self, inputs: Inputs) -> Inputs:
-        """Return inputs as arrays; a model that reads none is told none."""
-        return None if self.model.example_inputs is None else as_inputs(inputs)
-
     def advance(self, state: NodeState, ys: Observation, inputs: Inputs, num_steps: int) -> tuple[NodeState, History]:
         """Take in the first rows of a window; return the state and a history with `num_steps` rows filled."""
-        inputs = self._as_inputs(inputs)
+        inputs = self.as_inputs(inputs)
         records, done = self.blank, 0
         while done < num_steps:
             state, records, index = self.compiled(advance)(
@@ -217,7 +212,7 @@ class NodeFilter(Filter):
         """Process the first rows of a window and keep no history."""
         if self.outliers is not None:  # screening needs the forecasts of a history
             return self.advance(state, ys, inputs, num_steps)[0]
-        inputs, done = self._as_inputs(inputs), 0
+        inputs, done = self.as_inputs(inputs), 0
         while done < num_steps:
             state, index, _ = self.compiled(take_in)(state, ys, inputs, np.int32(done), np.int32(num_steps))
             done = int(index)

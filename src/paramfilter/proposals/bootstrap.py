@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paramfilter.model import StateSpaceModel, strongly_typed
+from paramfilter.model import StateSpaceModel
 from paramfilter.proposals.base import BoundProposal, Move, Proposal
+from paramfilter.tracing import strongly_typed
 
 
 @dataclass(frozen=True)

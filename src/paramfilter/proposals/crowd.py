@@ -18,10 +18,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from paramfilter.errors import ModelError, ProposalError
-from paramfilter.model import StateSpaceModel, strongly_typed
+from paramfilter.model import StateSpaceModel
 from paramfilter.numerics.weights import choose_by_weight, normalise
 from paramfilter.proposals.base import BoundProposal, Move, Proposal
 from paramfilter.proposals.bootstrap import Bootstrap
+from paramfilter.tracing import strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
 

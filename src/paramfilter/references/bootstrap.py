@@ -17,8 +17,9 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Int, PyTree
 
-from paramfilter.model import StateSpaceModel, strongly_typed
+from paramfilter.model import StateSpaceModel
 from paramfilter.references.problem import Problem
+from paramfilter.tracing import strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation
 
 

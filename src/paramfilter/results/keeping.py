@@ -12,6 +12,9 @@ from paramfilter.results.tree import EXTRA
 
 NETCDF, ZARR = ".nc", ".zarr"
 
+LARGEST_RATIO, FREE_BYTES = 50, 2**26
+"""Bytes in memory for a byte on disk that a result may take, and what any may: compression gains less than this."""
+
 
 def save_result(path: str | os.PathLike, tree: Any) -> None:
     """Write a result: to one file if the name ends in .nc, to a folder if it ends in .zarr."""
@@ -29,13 +32,23 @@ def load_result(path: str | os.PathLike) -> Any:
     if not Path(path).exists():
         raise DataError(f"there is no result at {path}.")
     try:
-        if kind == ZARR:
-            extra("zarr", "zarr")
-            return xarray.open_datatree(path, engine="zarr", consolidated=False).load()
-        with xarray.open_datatree(path, engine=_engine()) as tree:
+        options = {"engine": _engine()} if kind == NETCDF else {"engine": extra("zarr", "zarr").__name__}
+        with xarray.open_datatree(path, **options, **({} if kind == NETCDF else {"consolidated": False})) as tree:
+            _require_size(path, tree.nbytes)
             return tree.load()
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{path} cannot be read as a result ({error}). Was it written by save_result?") from error
+
+
+def _require_size(path: str | os.PathLike, num_bytes: int) -> None:
+    """Refuse a file that would take far more memory than it is long, before it is read."""
+    files = [Path(path)] if Path(path).is_file() else [file for file in Path(path).rglob("*") if file.is_file()]
+    most = LARGEST_RATIO * sum(file.stat().st_size for file in files) + FREE_BYTES
+    if num_bytes > most:
+        raise DataError(
+            f"{path} says that it holds {num_bytes / 1e9:.1f} GB, far more than its size allows ({most / 1e9:.1f} GB). "
+            "Is it damaged, or from someone else? Read it with xarray.open_datatree if you trust it."
+        )
 
 
 def _kind(path: str | os.PathLike) -> str:

@@ -26,10 +26,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paramfilter.calendars import calendar_of, times_after
+from paramfilter.data import Observations
 from paramfilter.extras import extra
 from paramfilter.filters import Filter
 from paramfilter.numerics.quantiles import LEVELS
-from paramfilter.observations import Observations
 from paramfilter.running import Forecast, History, Summary
 
 EXTRA = "results"
@@ -86,7 +87,8 @@ def to_datatree(
     if forecast is not None:
         num_ahead = jax.tree.leaves(forecast.y)[0].shape[1]
         ahead = {"ahead": np.arange(1, 1 + num_ahead)}
-        if (coming := times_after(times, num_ahead)) is not None:
+        calendar = calendar_of(times, None if data is None else data.freq)
+        if (coming := times_after(times, num_ahead, calendar)) is not None:
             ahead["time"] = ("ahead", coming)
         drawn = jax.tree.map(lambda leaf: leaf[None], _of_observation(forecast.y) | _of_state(forecast.x))
         groups["predictions"] = _dataset(drawn, ("chain", "draw", "ahead"), ahead, _labels(data))
@@ -179,29 +181,6 @@ def _labels(data: Observations | None) -> dict[str, dict[str, Any]]:
     paths, _ = jax.tree_util.tree_flatten_with_path(data.columns, is_leaf=lambda one: isinstance(one, list))
     name_of = lambda path: jax.tree_util.keystr(path, simple=True, separator=".") or "y"
     return {name_of(path): {"columns": [own] if isinstance(own, str) else own} for path, own in paths}
-
-
-def times_after(times: np.ndarray, num_steps: int) -> np.ndarray | None:
-    """Go on with times: by their usual step, by months if all are on one day of the month; None if they are texts.
-
-    >>> times_after(np.array(["2026-01-31", "2026-02-01"], "datetime64[D]"), 2).astype(str).tolist()
-    ['2026-02-02', '2026-02-03']
-    >>> times_after(np.array(["2026-01-15", "2026-02-15", "2026-03-15"], "datetime64[D]"), 1).astype(str).tolist()
-    ['2026-04-15']
-    >>> times_after(np.array([1, 2, 3]), 2).tolist()
-    [4, 5]
-    """
-    if times.dtype.kind not in "Miuf" or len(times) == 0:
-        return None
-    ahead = np.arange(1, 1 + num_steps)
-    if len(times) == 1:
-        return times[-1] + ahead if times.dtype.kind in "iuf" else None
-    if times.dtype.kind == "M":
-        months = times.astype("datetime64[M]")
-        steps, within = np.unique(np.diff(months)), np.unique(times - months.astype(times.dtype))
-        if len(steps) == len(within) == 1 and steps[0] > np.timedelta64(0, "M"):
-            return (months[-1] + ahead * steps[0]).astype(times.dtype) + within[0]
-    return times[-1] + ahead * np.median(np.diff(times)).astype(np.diff(times).dtype)
 
 
 def _draws(filter: Filter, drawn: Mapping[str, Any]) -> Any:

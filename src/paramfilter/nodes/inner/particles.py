@@ -23,10 +23,11 @@ from jaxtyping import Array, Float, Int, Key
 
 from paramfilter.arguments import whole_number
 from paramfilter.errors import ProposalError
-from paramfilter.model import StateSpaceModel, strongly_typed
+from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
 from paramfilter.nodes.inner.forecast import Forecast, forecast_of
 from paramfilter.proposals import Bootstrap, BoundProposal, Guided
+from paramfilter.tracing import strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
 NUM_PARTICLES = 128
