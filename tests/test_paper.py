@@ -4,6 +4,9 @@ The full sizes are `python -m papers.epf2013 all`; their numbers stand on the do
 """
 
 import dataclasses
+import pkgutil
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -178,3 +181,18 @@ def _without_computing(figure):
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_has_committed_numbers_and_can_be_drawn(name):
     FIGURES[name].draw(read(RESULTS / f"{name}.json"))
+
+
+def test_the_page_on_the_paper_names_what_exists():
+    """The algorithms of its example can be made, and its table's code and tests are there."""
+    tests = Path(__file__).parent
+    page = (tests.parent / "docs" / "paper.md").read_text()
+    (example,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+    exec(example, {"pf": pf, "sin": pf.models.sin(), "conjugate": pf.models.linear_gaussian()})  # noqa: S102
+    source = "".join(path.read_text() for path in tests.rglob("test_*.py"))
+    defined = set(re.findall(r"^def (test_\w+)", source, re.MULTILINE))
+    named = set(re.findall(r"`([\w.]+)`", "".join(re.findall(r"^\|.*$", page, re.MULTILINE))))
+    named_tests = {name for name in named if name.startswith("test_")}
+    assert named_tests and named_tests <= defined
+    for name in named - named_tests:
+        pkgutil.resolve_name(re.sub(r"^pf\.", "paramfilter.", name))

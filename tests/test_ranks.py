@@ -43,9 +43,10 @@ def test_an_observation_among_its_forecasts_has_a_uniform_rank(is_count):
         drawn = jnp.floor(jnp.exp(0.5 * drawn)) if is_count else drawn
         return predictive_rank(Forecasts(drawn[1:], jax.random.uniform(key_rank)), drawn[0])
 
-    ranks = rank(jax.random.split(jax.random.key(1), 30_000))
+    ranks = np.asarray(rank(jax.random.split(jax.random.key(1), 30_000)), float)
     assert np.min(ranks) >= 0 and np.max(ranks) <= 1
     assert chance(ranks) > 1e-4
+    assert uniformity_p_value(ranks * NUM_RANKS % 1, 10, 10) > 1e-4, "uniform between two ranks as well"
 
 
 @pytest.mark.parametrize("num_steps", [300, 30_000])

@@ -16,7 +16,7 @@ from papers.epf2013.cauchy_posterior import cauchy_posterior_of
 from papers.epf2013.filter_pictures import draw_filters
 from papers.epf2013.filter_runs import Contender, Setting, Size, compare_filters, draw_data, run_all
 from papers.epf2013.numbers import Results
-from papers.epf2013.series import LIU_WEST_DISCOUNT, PAPER_LOOP, printed_cauchy, printed_sin, printed_star
+from papers.epf2013.series import PAPER_LOOP, printed_cauchy, printed_sin, printed_star
 from paramfilter.beliefs import Belief, TaylorOfLogDensity
 from paramfilter.filters import ParticleFilter
 from paramfilter.model import StateSpaceModel
@@ -38,8 +38,8 @@ def sir(model: StateSpaceModel, num_particles: int) -> tuple[str, Contender]:
 
 
 def liu_west(model: StateSpaceModel, num_particles: int) -> tuple[str, Contender]:
-    """Return Liu and West's filter with the paper's rho = 0.9."""
-    make = partial(liu_west_filter, model, num_particles, discount=LIU_WEST_DISCOUNT, **PAPER_LOOP)
+    """Return Liu and West's filter with the rho of Section 5.1."""
+    make = partial(liu_west_filter, model, num_particles, rho=0.9, **PAPER_LOOP)
     return "liu_west", Contender(f"Liu–West, {num_particles:,}", make)
 
 

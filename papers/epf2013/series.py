@@ -34,9 +34,6 @@ from paramfilter.resampling import Multinomial
 PAPER_LOOP: dict[str, Any] = {"proposal": Bootstrap(), "resampling": Multinomial(), "num_islands": 1}
 """Algorithms 1 to 3: move by the model, resample at every step, one population."""
 
-LIU_WEST_DISCOUNT = 1 / (3 - 2 * 0.9)
-"""The paper's rho = 0.9 (Section 5.1) as Liu and West's delta: rho = (3 delta - 1) / (2 delta)."""
-
 
 @dataclass(frozen=True)
 class PrintedSeries(Belief):

@@ -9,15 +9,8 @@ from typing import TypedDict, Unpack
 
 from paramfilter.arguments import did_you_mean, require_kind
 from paramfilter.auto import choose_algorithm, choose_belief, choose_proposal
-from paramfilter.beliefs import (
-    Belief,
-    Conjugate,
-    Grid,
-    Jitter,
-    MomentMatched,
-    PointMass,
-    ShrinkingKernel,
-)
+from paramfilter.beliefs import Belief, Conjugate, Grid, Jitter, MomentMatched, PointMass, ShrinkingKernel
+from paramfilter.beliefs.moved_points import USUAL_DISCOUNT, discount_that_keeps
 from paramfilter.errors import ArgumentError
 from paramfilter.filters.base import Filter
 from paramfilter.filters.mixing import AncestorMixing, Mixing
@@ -28,13 +21,7 @@ from paramfilter.nodes.choosing import NUM_KEPT, choice_of, choose_inner, usual_
 from paramfilter.nodes.filter import NodeFilter
 from paramfilter.nodes.inner import InnerFilter
 from paramfilter.nodes.reading import ACCURACY
-from paramfilter.proposals import (
-    Bootstrap,
-    CrowdMove,
-    Proposal,
-    crowd_of,
-    is_heavy_tailed,
-)
+from paramfilter.proposals import Bootstrap, CrowdMove, Proposal, crowd_of, is_heavy_tailed
 from paramfilter.resampling import Resampling, Systematic
 from paramfilter.waiting import waiting
 
@@ -184,7 +171,8 @@ def liu_west_filter(
     model: StateSpaceModel,
     num_particles: int,
     *,
-    discount: float = 0.98,
+    discount: float | None = None,
+    rho: float | None = None,
     proposal: Proposal = Bootstrap(),
     **options: Unpack[Options],
 ) -> ParticleFilter:
@@ -195,7 +183,9 @@ def liu_west_filter(
     Args:
         model: The model to learn.
         num_particles: Number of particles N. Cost is linear in N.
-        discount: Share of each value that a step keeps; see `beliefs.ShrinkingKernel`.
+        discount: Liu and West's delta, between 1/3 and 1; None uses 0.98. A step keeps the share
+            a = (3 delta - 1) / (2 delta) of the distance of each value from the mean; see `beliefs.ShrinkingKernel`.
+        rho: That share a, between 0 and 1, instead of `discount`. The EPF paper calls it rho and uses 0.9.
         proposal: How particles move; `Bootstrap()` draws from the transition.
         options: As in `sir_filter`. `num_islands` defaults to four if N is at least 400 and a multiple of four, so that
             `diagnose` can detect a collapse. `num_islands=1` is the single population of the literature.
@@ -204,7 +194,12 @@ def liu_west_filter(
         A filter whose particles each hold one value of theta, moved at every step.
     """
     num_islands = options.setdefault("num_islands", islands_for(require_model_and_size(model, num_particles)))
-    return ParticleFilter(model, num_particles, ShrinkingKernel(discount, num_islands), proposal, **options)
+    if rho is not None:
+        if discount is not None:
+            raise ArgumentError(f"got discount={discount} and rho={rho}, which set the same share. Pass one of them.")
+        discount = discount_that_keeps(rho)
+    kernel = ShrinkingKernel(USUAL_DISCOUNT if discount is None else discount, num_islands)
+    return ParticleFilter(model, num_particles, kernel, proposal, **options)
 
 
 @preset

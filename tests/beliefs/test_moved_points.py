@@ -11,14 +11,17 @@ import pytest
 import paramfilter as pf
 from paramfilter.beliefs import Jitter, ShrinkingKernel
 from paramfilter.beliefs.base import adapt, init_shared
-from paramfilter.errors import BeliefError, ModelError, ProposalError
+from paramfilter.errors import ArgumentError, BeliefError, ModelError, ProposalError
 from paramfilter.proposals import CrowdMove, crowd_of
 
 NUM_POINTS = 20_000
 
 
+STAR = pf.models.star()
+
+
 def moved(belief, z):
-    bound = belief.bind(pf.models.star())
+    bound = belief.bind(STAR)
     shared, statistics = adapt(bound, init_shared(bound, z), None, z, jnp.zeros(len(z)))
     keys = jax.random.split(jax.random.key(1), len(z))
     return jax.jit(jax.vmap(lambda key, *own: bound.sample(key, shared, *own).z))(keys, statistics, z)
@@ -32,7 +35,8 @@ def points():
 
 def test_the_kernel_keeps_mean_and_covariance(points):
     after = moved(ShrinkingKernel(0.8), points)
-    assert not np.allclose(points, after, atol=0.1)
+    kept = [np.corrcoef(before, now)[0, 1] for before, now in zip(points.T, after.T, strict=True)]
+    assert kept == pytest.approx(2 * [(3 * 0.8 - 1) / (2 * 0.8)], abs=5 * (1 - 0.875**2) / NUM_POINTS**0.5)
     standard_error = np.std(points, axis=0) / NUM_POINTS**0.5
     assert np.all(np.abs(np.mean(after, axis=0) - np.mean(points, axis=0)) < 5 * standard_error)
     # the sd of a sample variance is sqrt(2 / n) of it, that of a covariance at most as much of the product of sds
@@ -42,7 +46,7 @@ def test_the_kernel_keeps_mean_and_covariance(points):
 
 def test_jitter_adds_its_share_of_the_prior(points):
     added = moved(Jitter(0.1), points) - points
-    prior_sd = np.std(pf.models.star().parameters.prior_draws, axis=0)
+    prior_sd = np.std(STAR.parameters.prior_draws, axis=0)
     assert np.std(added, axis=0) == pytest.approx(0.1 * prior_sd, rel=5 * (2 * NUM_POINTS) ** -0.5)
 
 
@@ -57,6 +61,14 @@ def test_liu_west_is_near_the_exact_answer_at_first():
     assert 0.8 < posterior.sd()["phi"] / exact.sd()["phi"] < 1.2
     assert float(state.log_evidence) == pytest.approx(exact.log_evidence, abs=0.5)
     assert history.info.log_evidence_increment[12] == pytest.approx(0.0, abs=1e-5)
+
+
+def test_rho_of_the_paper_and_discount_of_liu_and_west_give_the_same_bits(points):
+    by_rho, by_discount, other = (
+        moved(pf.liu_west_filter(STAR, 4, **options).belief, points)
+        for options in ({"rho": 0.9}, {"discount": 1 / (3 - 2 * 0.9)}, {"discount": 0.9})
+    )
+    assert np.array_equal(by_rho, by_discount) and not np.array_equal(by_rho, other)
 
 
 @pytest.mark.slow
@@ -87,6 +99,16 @@ def test_nested_filters_are_right_on_average():
     ("wrong", "error", "message"),
     [
         (lambda: ShrinkingKernel(0.2), BeliefError, "between 1/3 and 1"),
+        (
+            lambda: pf.liu_west_filter(pf.models.sin(), 20, rho=1.0),
+            BeliefError,
+            "rho must lie between 0 and 1, got 1.0",
+        ),
+        (
+            lambda: pf.liu_west_filter(pf.models.sin(), 20, rho=0.9, discount=0.9),
+            ArgumentError,
+            "got discount=0.9 and rho=0.9.*Pass one of them",
+        ),
         (lambda: Jitter(0.0), BeliefError, "must be positive"),
         (lambda: crowd_of(pf.models.sin(), 1), ModelError, "at least 2 states"),
         (lambda: CrowdMove().bind(pf.models.sin()), ProposalError, "crowd_of"),

@@ -45,6 +45,14 @@ def test_random_numbers_are_used_once(states):
     assert np.max(np.abs(correlations)) < MAX_Z / np.sqrt(NUM_PARTICLES)
 
 
+def test_no_key_of_a_step_is_used_for_two_purposes():
+    """JAX follows each key through the program; the forecasts and the resampling of a step have one each."""
+    filter = pf.storvik_filter(pf.models.linear_gaussian(), 8)
+    state = filter.init(jax.random.key(0))
+    with jax.debug_key_reuse(True):
+        jax.jit(filter.step)(state, 0.3)
+
+
 def test_the_initial_state_teaches_its_particle(states):
     """a ~ N(0, 1) and x_0 ~ N(a, 1), so that a given x_0 is N(x_0 / 2, 1/2); seven nodes are right to 1 %."""
     start = states[0][0]

@@ -114,7 +114,7 @@ def test_finite_state_sums_over_all_paths(float64):
     model = pf.models.regime_switching()
     thetas = {"stay_low": 0.9, "stay_high": 0.7, "low": -0.2, "gap": 1.5, "sd": 0.8}
     ys = np.array([0.1, 1.4, np.nan, 1.2, -0.3])
-    total = 0.0
+    by_last_state = np.zeros(2)
     for path in itertools.product((0, 1), repeat=len(ys) + 1):
         chance = 0.5
         for before, after, y in zip(path, path[1:], ys, strict=False):
@@ -122,10 +122,13 @@ def test_finite_state_sums_over_all_paths(float64):
             chance *= stay if before == after else 1 - stay
             if not np.isnan(y):
                 chance *= np.exp(-0.5 * ((y + 0.2 - 1.5 * after) / 0.8) ** 2) / (0.8 * np.sqrt(2 * np.pi))
-        total += chance
-    found, x = log_likelihoods(FiniteState.bind(model), jax.tree.map(lambda v: jnp.array([v]), thetas), ys)
+        by_last_state[path[-1]] += chance
+    inner, total = FiniteState.bind(model), np.sum(by_last_state)
+    found, x = log_likelihoods(inner, jax.tree.map(lambda v: jnp.array([v]), thetas), ys)
     assert float(found[0]) == pytest.approx(np.log(total), abs=1e-6)
-    np.testing.assert_allclose(jnp.sum(x, axis=0), 1.0, atol=1e-6)
+    high = by_last_state[1] / total
+    assert 0.1 < high < 0.9, "or a wrong variance would be near the right one"
+    np.testing.assert_allclose(np.ravel(inner.moments(x)), [high, high * (1 - high)], atol=1e-6)
 
 
 def on_a_grid(move_mean, sd, log_look, ys, reach=12.0, size=4001):

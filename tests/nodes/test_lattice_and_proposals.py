@@ -25,7 +25,7 @@ def test_every_coordinate_of_a_lattice_is_spread_evenly():
 def some_mixture(dimension):
     drawn = np.asarray(jax.random.normal(jax.random.key(dimension), (300, dimension + 1)), float)
     mixed = drawn[:, :dimension] @ (np.eye(dimension) + 0.5 * np.ones((dimension, dimension))) + 1.0
-    prior = Normal(np.zeros(dimension), 3.0 * np.eye(dimension))
+    prior = Normal(np.full(dimension, 30.0), 3.0 * np.eye(dimension))  # apart from the rest: its share shows
     return mixture_of(mixed, drawn[:, -1], drawn[:, -1] / 2, np.asarray(0.7), prior, 512, mixed.shape[1] >= 5)
 
 
@@ -34,10 +34,11 @@ def test_a_mixture_has_the_density_of_its_draws(dimension):
     mixture = some_mixture(dimension)
     u = np.asarray(shifted(jax.random.key(0), lattice(65536, dimension + 2)), np.float64)
     z = mixture.at(np.asarray(normal_quantile(jnp.asarray(u[:, :-2])), np.float64), u[:, -2:])
-    # A known density has the integral 1, by importance sampling from the mixture.
+    # A known density has the integral 1, by importance sampling from the mixture: near the nodes and from the prior.
     target = Normal(mixture.around.mean, 1.2 * mixture.around.scale)
     ratios = np.exp(target.log_density(z) - mixture.log_density(z))
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.01)
+    assert np.mean(np.exp(mixture.prior.log_density(z) - mixture.log_density(z))) == pytest.approx(1.0, abs=0.01)
     # And a set has the share of the mixture that its density says.
     is_inside = z[:, 0] < mixture.around.mean[0]
     assert np.mean(ratios * is_inside) == pytest.approx(0.5, abs=0.01)

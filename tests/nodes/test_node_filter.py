@@ -68,7 +68,21 @@ def test_the_posterior_is_the_exact_one(after, exact):
 def test_log_prob_is_normalised_and_exact(after, exact):
     posterior = FILTER.posterior(after[0])
     for theta in ({"phi": 0.8, "q": 0.9}, {"phi": 0.6, "q": 1.3}):
-        assert posterior.log_prob(theta) == pytest.approx(float(exact.log_prob(theta)), abs=0.1)
+        assert posterior.log_prob(theta) == pytest.approx(float(exact.log_prob(theta)), abs=0.03)
+
+
+def test_the_reported_error_is_the_true_one_to_a_factor_of_two(exact):
+    """Over 24 keys and two parameters, nodes that are read as they are: the rms of true over reported error is 1.3.
+
+    If it were 1, that of 48 independent ratios would be outside of 1/2 to 2 once in 10^6 times.
+    """
+    filter, ratios = pf.node_filter(MODEL, 256, num_kept=128, accuracy=0.5), []
+    for seed in range(24):
+        posterior = filter.posterior(filter.catch_up(filter.init(jax.random.key(seed)), YS))
+        assert len(posterior.cloud.weights) == 256
+        mean, error = posterior.mean(), posterior.error()
+        ratios += [(mean[name] - exact.mean()[name]) / exact.sd()[name] / error[name] for name in MODEL.prior]
+    assert 0.5 < np.sqrt(np.mean(np.square(ratios))) < 2
 
 
 def test_a_posterior_is_read_as_accurately_as_asked():
@@ -86,8 +100,7 @@ def test_a_posterior_is_read_as_accurately_as_asked():
 
 def test_nodes_are_renewed_before_a_posterior_needs_more_of_them():
     filter = pf.node_filter(MODEL, 128, num_kept=128, accuracy=0.1)
-    assert filter.lowest_ess == pytest.approx(0.6**2 / 0.1**2)
-    assert replace(filter, accuracy=0.02).lowest_ess == pytest.approx(0.15 * 128)
+    assert filter.lowest_ess > replace(filter, accuracy=0.02).lowest_ess == pytest.approx(0.15 * 128)
     _, history = pf.run(filter, filter.init(jax.random.key(0)), YS)
     # Without it 48 of 120 rows are below; a renewal that brings few nodes may leave some.
     assert np.sum(np.asarray(history.info.ess) < filter.lowest_ess) < 20
@@ -194,6 +207,9 @@ def test_after_the_kept_observations_the_posterior_stays_near(exact):
     for name in MODEL.prior:
         off = abs(posterior.mean()[name] - float(exact.mean()[name])) / float(exact.sd()[name])
         assert off < max(0.2, 3 * posterior.error()[name])
+    theta = {"phi": 0.8, "q": 0.9}
+    assert posterior.cloud.surface is not None
+    assert posterior.log_prob(theta) == pytest.approx(float(exact.log_prob(theta)), abs=0.03)  # 0.006 rms over six keys
 
 
 def test_a_density_is_normalised_when_data_are_no_longer_kept_and_the_surface_is_bad(exact, monkeypatch):

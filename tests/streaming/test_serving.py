@@ -81,7 +81,9 @@ def test_a_token_opens_what_holds_data(worker, metrics):
     client = TestClient(make_front(worker, metrics, TOKEN))
     for path in ("/posterior/oslo", "/series/oslo", "/", "/anything"):
         assert client.get(path).status_code == 401
-        for wrong in ("Bearer", "Bearer ", "Bearer 0123456789abcdeg", "Basic 0123456789abcdef", "0123456789abcdef"):
+        for wrong in ("", " ", " 0123456789abcdeg", " 0123456789abcdefg"):
+            assert client.get(path, headers={"Authorization": f"Bearer{wrong}"}).status_code == 401
+        for wrong in ("Basic 0123456789abcdef", "0123456789abcdef"):
             assert client.get(path, headers={"Authorization": wrong}).status_code == 401
     assert client.get("/posterior/oslo", headers={"Authorization": "Bearer 0123456789abcdef"}).status_code == 200
     for path in ("/health", "/ready", "/metrics"):

@@ -25,6 +25,9 @@ from paramfilter.beliefs.point_mass import BoundPointMass
 from paramfilter.errors import BeliefError
 from paramfilter.model import StateSpaceModel
 
+USUAL_DISCOUNT = 0.98
+"""Liu and West recommend 0.95 to 0.99."""
+
 
 @dataclass(frozen=True)
 class ShrinkingKernel(Belief):
@@ -32,22 +35,23 @@ class ShrinkingKernel(Belief):
 
     Args:
         discount: Delta, between 1/3 and 1; a = (3 delta - 1) / (2 delta) and h^2 = 1 - a^2. Liu and West recommend 0.95
-            to 0.99.
+            to 0.99. The EPF paper writes rho for a.
         num_islands: Islands of the filter, each of which gets a mean and covariance of its own. With a common kernel
             islands are pulled together, and R-hat stays near 1 even where each of them is wrong.
     """
 
-    discount: float = 0.98
+    discount: float = USUAL_DISCOUNT
     num_islands: int = 1
 
     def __post_init__(self):
-        require_discount(self.discount, "0.98 is usual")
+        if not 1 / 3 < self.discount < 1:
+            raise BeliefError(f"discount must lie between 1/3 and 1, got {self.discount}; 0.98 is usual.")
 
     def bind(self, model: StateSpaceModel) -> BoundBelief:
         """Fit any model."""
         islands = f", {self.num_islands} islands" if self.num_islands > 1 else ""
         name = f"ShrinkingKernel({self.discount}{islands})"
-        return _BoundShrinkingKernel(model, name, kept_share(self.discount), self.num_islands)
+        return _BoundShrinkingKernel(model, name, (3 * self.discount - 1) / (2 * self.discount), self.num_islands)
 
 
 @dataclass(frozen=True)
@@ -69,15 +73,11 @@ class Jitter(Belief):
         return _BoundJitter(model, f"Jitter({self.sd})", self.sd)
 
 
-def require_discount(discount: float, usual: str) -> None:
-    """Refuse a discount that is none."""
-    if not 1 / 3 < discount < 1:
-        raise BeliefError(f"discount must lie between 1/3 and 1, got {discount}; {usual}.")
-
-
-def kept_share(discount: float) -> float:
-    """Return a, the share of its distance from the mean that a value keeps."""
-    return (3 * discount - 1) / (2 * discount)
+def discount_that_keeps(rho: float) -> float:
+    """Return the discount at which a value keeps the share `rho` of its distance from the mean."""
+    if not 0 < rho < 1:
+        raise BeliefError(f"rho must lie between 0 and 1, got {rho}; the EPF paper uses 0.9.")
+    return 1 / (3 - 2 * rho)
 
 
 class _MovedPoint(BoundPointMass):

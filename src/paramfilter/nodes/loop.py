@@ -8,7 +8,7 @@
 3. the effective sample size of the weights p(theta_n) exp(l_n) / q(theta_n) tells whether the nodes still cover the
    posterior; q is the distribution that they were drawn from. If they do not, new nodes are made (`renewal`).
 
-Nothing is resampled, and nothing is random but the shift of the lattice that the nodes come from.
+Nodes are not resampled. What is random is the shift of their lattice, and what `Particles` draws inside of a node.
 """
 
 from __future__ import annotations
