@@ -45,7 +45,7 @@ def _digest(page: str) -> str:
 def _module(name: str) -> tuple[str, set[str]]:
     """Return the syntax of a module or package of this repository, and what it imports; nothing for any other word."""
     paths = [path for place in PLACES for path in (*place.glob(f"{name}.py"), *(place / name).rglob("*.py"))]
-    texts = [path.read_text() for path in sorted(paths)]
+    texts = [path.read_text() for path in sorted(paths) if ".environments" not in path.parts]
     return "\0".join(ast.dump(ast.parse(text)) for text in texts), _imported("\n".join(texts))
 
 
