@@ -127,11 +127,11 @@ def judged(posterior, codes: list[str] | None, micros: float, answer: Answer) ->
     flat = lambda values: np.concatenate([np.ravel(np.asarray(values[name], float)) for name in names])
     unit = flat(answer["sd"])
     errors = np.nan_to_num((flat(posterior.mean()) - flat(answer["mean"])) / unit, nan=LOST)
-    reported = posterior.error() if hasattr(posterior, "error") else None
+    reported = float(np.max(flat(posterior.error()))) if hasattr(posterior, "error") else np.nan
     return {
         "errors": errors.tolist(),
         "sd_ratios": (flat(posterior.sd()) / unit).tolist(),
-        "reported": None if reported is None else float(np.max(flat(reported))),
+        "reported": reported if np.isfinite(reported) else None,
         "findings": codes,
         "micros": micros,
         "standard_error": answer["standard_error_of_mean"],
