@@ -12,6 +12,7 @@ Results are kept as JSON in `results/` and shown on the page "Beliefs compared".
 
 from __future__ import annotations
 
+import importlib
 import json
 import statistics
 import sys
@@ -68,7 +69,7 @@ class Case:
 
 
 def _truth(name: str) -> dict:
-    return PROBLEMS[name].truth if name in PROBLEMS else sys.modules[f"paramfilter.models.{name}"].TRUTH
+    return PROBLEMS[name].truth if name in PROBLEMS else importlib.import_module(f"benchmarks.models.{name}").TRUTH
 
 
 TAYLOR = (TaylorOfMean(7), TaylorOfLogDensity(10), MomentMatched())

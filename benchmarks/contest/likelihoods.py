@@ -3,14 +3,15 @@
 The sum over all paths of two steps is the same:
 
 >>> import itertools
->>> model, ys = pf.models.regime_switching(), np.array([0.3, 1.9])
+>>> model, ys = pf.models.regime_switching(), jnp.array([0.3, 1.9])
 >>> z = jnp.zeros(5)
 >>> theta = model.parameters.constrain(z)
 >>> def joint(x0, x1, x2):
 ...     moves = model.transition_log_prob(theta, x0, x1, None) + model.transition_log_prob(theta, x1, x2, None)
 ...     looks = model.observation_log_prob(theta, x1, ys[0], None) + model.observation_log_prob(theta, x2, ys[1], None)
 ...     return model.initial_log_prob(theta, x0, None) + moves + looks
->>> total = sum(jnp.exp(joint(*path)) for path in itertools.product(range(2), repeat=3))
+>>> paths = jnp.array(list(itertools.product(range(2), repeat=3)))
+>>> total = jnp.sum(jnp.exp(jax.jit(jax.vmap(joint))(*paths.T)))
 >>> bool(jnp.allclose(regime_log_likelihood(model, ys)(z), jnp.log(total)))
 True
 """

@@ -98,14 +98,15 @@ def one_fit() -> str:
 
 def light() -> str:
     """Say what the first size of our node filter saves against the default size, and how far off it is."""
-    ratios, errors = [], []
+    ratios, errors = [], {}
     for problem in problems():
         found = {row["algorithm"]: verdict for row, verdict in rows.judged(problem)[::-1] if row["library"] == OURS}
         if {"auto", "node"} <= set(found):
             ratios.append(found["auto"].cpu_seconds / found["node"].cpu_seconds)
-            errors.append(found["node"].error[-1])
+            errors[problem] = float(found["node"].error[-1])
     return (
         f"On the {len(ratios)} problems of the benchmark it takes {number(min(ratios))} to {number(max(ratios))} times "
-        f"less CPU time than the default. The rms error of the posterior means is {number(float(np.median(errors)))} "
-        f"posterior sd in the median, and {number(max(errors))} at worst."
+        f"less CPU time than the default. The rms error of the posterior means is "
+        f"{number(float(np.median(list(errors.values()))))} posterior sd in the median. At worst it is "
+        f"{number(max(errors.values()))}, on `{max(errors, key=errors.__getitem__)}`."
     )

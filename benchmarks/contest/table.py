@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from benchmarks.contest import rows
@@ -156,6 +158,12 @@ def standing(name: str) -> str:
             best = _winner(min(reached, key=lambda pair: pair[1].cpu_seconds, default=None))
             lines.append(f"| {problem} | {ladder.algorithm} | {_cell(problem, ladder, rows.BARS[0])} | {best} |")
     return "\n".join(lines)
+
+
+def num_elsewhere() -> int:
+    """Return how many rows were measured on another machine than most."""
+    machines = Counter(row.get("machine") for name in problems() for row, _ in rows.judged(name))
+    return machines.total() - max(machines.values())
 
 
 def all_rows() -> tuple[list[str], list[list[object]]]:

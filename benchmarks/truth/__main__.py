@@ -12,7 +12,7 @@ runs with several keys. One line is printed for each problem:
 - told: the share of runs whose `posterior.error()`, if the filter has it, is within a factor of 3 of the true error,
   both at the worst parameter. Errors below the reference's own standard error count as that.
 
-All runs are written to `results/truth/NAME.json`, which keeps what it has of other problems.
+All runs but quick ones are written to `results/truth/NAME.json`, which keeps what it has of other problems.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from datetime import date
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,7 @@ import numpy as np
 import paramfilter as pf
 from benchmarks.answers import Answer
 from benchmarks.contest.rows import LOST
+from benchmarks.contest.run import machine
 from benchmarks.tables import write_table
 from benchmarks.truth.cases import CASES, Case
 from benchmarks.truth.references import RESULTS
@@ -76,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except (FileNotFoundError, subprocess.CalledProcessError, StopIteration) as missing:
             print(f"{name:<30} skipped: its data are not installed ({missing})", flush=True)
             continue
-        if rows:
+        if rows and not chosen.quick:
             put(label, name, rows)
         print(f"{name:<30} {line(rows) if rows else 'skipped: no reference'}", flush=True)
 
@@ -90,9 +92,11 @@ def runs(case: Case, make: MakeFilter, num_sets: int, num_keys: int) -> list[Row
         return []
     filter = make(case.model())
     first = next(iter(known))
+    made = {"date": date.today().isoformat(), "machine": machine()}
     run_once(filter, jax.random.key(0), *tables[first])  # compiles
     return [
         {"problem": case.name, "seed": seed, "key": key}
+        | made
         | judged(*run_once(filter, jax.random.key(100 * seed + key), *tables[seed]), answer)
         for seed, answer in known.items()
         for key in range(num_keys)
@@ -123,11 +127,11 @@ def judged(posterior, codes: list[str] | None, micros: float, answer: Answer) ->
     flat = lambda values: np.concatenate([np.ravel(np.asarray(values[name], float)) for name in names])
     unit = flat(answer["sd"])
     errors = np.nan_to_num((flat(posterior.mean()) - flat(answer["mean"])) / unit, nan=LOST)
-    reported = posterior.error() if hasattr(posterior, "error") else None
+    reported = float(np.max(flat(posterior.error()))) if hasattr(posterior, "error") else np.nan
     return {
         "errors": errors.tolist(),
         "sd_ratios": (flat(posterior.sd()) / unit).tolist(),
-        "reported": None if reported is None else float(np.max(flat(reported))),
+        "reported": reported if np.isfinite(reported) else None,
         "findings": codes,
         "micros": micros,
         "standard_error": answer["standard_error_of_mean"],

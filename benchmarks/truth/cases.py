@@ -1,10 +1,10 @@
 """One form for all that a filter is judged on: the problems of this package, and those of `benchmarks.problems`.
 
-The second have names such as `contest/tracking`; their data and references are those of `benchmarks.contest`. Two of
-them are recorded series of the package `particles`, which `benchmarks.environments` installs with uv.
+The second have names such as `contest/tracking`; their data and references are those of `benchmarks.contest`. Four of
+them are recorded series, of packages that `benchmarks.environments` installs with uv.
 
 >>> len(CASES), CASES["contest/tracking"].seeds
-(39, (0, 1, 2))
+(43, (0, 1, 2))
 """
 
 from __future__ import annotations

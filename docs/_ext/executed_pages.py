@@ -1,8 +1,7 @@
 """Which pages with code cells are executed: all with `sphinx -t full`, otherwise those that have changed.
 
-`executed.json` has the digest of each page that was last executed without an error, taken of its code cells and of the
-library's syntax, so that prose and comments do not count. A page that still has this digest is built as strictly as any
-other, but without outputs.
+`executed.json` has the digest of each page that was last executed without an error: of its code cells, and of the
+syntax of what they import from this repository, directly or not. A page that has it still is built without outputs.
 """
 
 import ast
@@ -18,15 +17,12 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 DOCS = Path(__file__).parents[1]
-LIBRARY = DOCS.parent / "src" / "paramfilter"
+PLACES = [DOCS.parent / name for name in ("", "src", "tests", "docs/_ext")]  # from which pages import
 RECORD = DOCS / "executed.json"
 STARTED = time.time()
 
 CELL = re.compile(r"^```\{code-cell\}.*?^```$", flags=re.DOTALL | re.MULTILINE)
-
-APART = {"cli": "shell_cells"} | {name: f"paramfilter.{name}" for name in ("paper", "serving", "streaming")}
-"""Packages that the rest of the library does not import, and what a page that uses them contains."""
-HELPERS = (DOCS / "_ext" / "shell_cells.py", DOCS.parent / "tests" / "mistakes.py")
+IMPORT = re.compile(r"^ *(?:from +(\w+)\S* +import|import +([\w., ]+)$)", flags=re.MULTILINE)
 
 
 @functools.cache
@@ -37,22 +33,30 @@ def digests() -> dict[str, str]:
 
 
 def _digest(page: str) -> str:
-    unused = {package for package, word in APART.items() if word not in page}
-    sources = [path for path in sorted(LIBRARY.rglob("*.py")) if path.relative_to(LIBRARY).parts[0] not in unused]
-    sources += [path for path in HELPERS if path.stem in page]
-    parts = [*CELL.findall(page), *map(_syntax, sources)]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    cells = "\0".join(CELL.findall(page))
+    found, waiting = {}, {"paramfilter"} | _imported(cells)  # cells of the shell call the command
+    while waiting:
+        found[name], imported = _module(name := waiting.pop())
+        waiting |= imported - found.keys()
+    return hashlib.sha256("\0".join([cells, *(found[name] for name in sorted(found))]).encode()).hexdigest()
 
 
 @functools.cache
-def _syntax(path: Path) -> str:
-    return ast.dump(ast.parse(path.read_text()))
+def _module(name: str) -> tuple[str, set[str]]:
+    """Return the syntax of a module or package of this repository, and what it imports; nothing for any other word."""
+    paths = [path for place in PLACES for path in (*place.glob(f"{name}.py"), *(place / name).rglob("*.py"))]
+    texts = [path.read_text() for path in sorted(paths) if ".environments" not in path.parts]
+    return "\0".join(ast.dump(ast.parse(text)) for text in texts), _imported("\n".join(texts))
+
+
+def _imported(text: str) -> set[str]:
+    return {word for words in IMPORT.findall(text) for word in re.findall(r"\w+", " ".join(words))}
 
 
 def skip_unchanged(app: Sphinx, config: Config) -> None:
     """Exclude pages whose digest is recorded from execution."""
     if not app.tags.has("full"):
-        unchanged = dict(_recorded().items() & digests().items())
+        unchanged = dict(json.loads(RECORD.read_text()).items() & digests().items())
         config.nb_execution_excludepatterns += [f"docs/{page}" for page in sorted(unchanged)]
 
 
@@ -60,16 +64,12 @@ def record_executed(app: Sphinx, exception: Exception | None) -> None:
     """Record the pages that this build has executed."""
     if exception:
         return
-    record = {page: digest for page, digest in _recorded().items() if page in digests()}
+    record = {page: digest for page, digest in json.loads(RECORD.read_text()).items() if page in digests()}
     for page, digest in digests().items():
         execution = NbMetadataCollector.get_exec_data(app.env, page.removesuffix(".md"))
         if execution and execution["succeeded"] and execution["mtime"] > STARTED:
             record[page] = digest
     RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
-
-
-def _recorded() -> dict[str, str]:
-    return json.loads(RECORD.read_text()) if RECORD.exists() else {}
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -1,6 +1,6 @@
 """Learn the static parameters of a state-space model while you filter.
 
-Online, Bayesian, at a cost per observation that does not grow with the length of the stream.
+Online, Bayesian, at a mean cost per observation that does not grow with the length of the stream.
 """
 
 from typing import Any
