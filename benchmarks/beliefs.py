@@ -39,7 +39,6 @@ from paramfilter.beliefs import (
     Belief,
     CrossInterpolation,
     Grid,
-    MomentMatched,
     TaylorOfLogDensity,
     TaylorOfMean,
 )
@@ -72,8 +71,8 @@ def _truth(name: str) -> dict:
     return PROBLEMS[name].truth if name in PROBLEMS else importlib.import_module(f"benchmarks.models.{name}").TRUTH
 
 
-TAYLOR = (TaylorOfMean(7), TaylorOfLogDensity(10), MomentMatched())
-LOW_ORDER = (TaylorOfMean(3), TaylorOfLogDensity(4), MomentMatched())
+TAYLOR = (TaylorOfMean(7), TaylorOfLogDensity(10))
+LOW_ORDER = (TaylorOfMean(3), TaylorOfLogDensity(4))
 
 CASES = {
     "SIN": Case(sin, _truth("sin"), 1024, (Grid(33), CrossInterpolation(), *TAYLOR)),
@@ -94,11 +93,9 @@ CASES = {
         (Grid(), CrossInterpolation(), *LOW_ORDER[1:]),
     ),
     "STAR: gamma, c": Case(star, _truth("star"), 1000, (CrossInterpolation(), Grid(), TaylorOfMean(5), *LOW_ORDER[1:])),
-    "theta-logistic": Case(theta_logistic, _truth("theta_logistic"), 1000, (CrossInterpolation(), MomentMatched())),
-    "smooth transition, p = 5": Case(
-        smooth_transition, _truth("smooth_transition"), 500, (CrossInterpolation(), MomentMatched())
-    ),
-    "multispecies, p = 10": Case(multispecies, _truth("multispecies"), 300, (CrossInterpolation(), MomentMatched())),
+    "theta-logistic": Case(theta_logistic, _truth("theta_logistic"), 1000, (CrossInterpolation(),)),
+    "smooth transition, p = 5": Case(smooth_transition, _truth("smooth_transition"), 500, (CrossInterpolation(),)),
+    "multispecies, p = 10": Case(multispecies, _truth("multispecies"), 300, (CrossInterpolation(),)),
 }
 
 
@@ -232,10 +229,10 @@ def honesty_table(num_settings: int = 200) -> dict:
     kinds = [
         ("SIN", kind) for kind in (*(Grid(n) for n in (11, 13, 17, 33)), *(CrossInterpolation(n) for n in (4, 5, 6, 8)))
     ]
-    kinds += [("SIN", TaylorOfMean(order)) for order in (3, 5, 7)] + [("SIN", MomentMatched())]
+    kinds += [("SIN", TaylorOfMean(order)) for order in (3, 5, 7)] + [("SIN")]
     kinds += [("Cauchy: a", Grid(n)) for n in (17, 33, 65, 129)] + [("Cauchy: a", TaylorOfLogDensity(10))]
     kinds += [("STAR: gamma, c", CrossInterpolation(n)) for n in (20, 30, 45)] + [("STAR: gamma, c", TaylorOfMean(5))]
-    kinds += [("AR(1): phi, q", Grid(n)) for n in (11, 17, 33)] + [("AR(1): phi, q", MomentMatched())]
+    kinds += [("AR(1): phi, q", Grid(n)) for n in (11, 17, 33)] + [("AR(1): phi, q")]
     lengths = (30, 100, 300, 1000)
     rows = []
     per_kind = -(-num_settings // len(kinds))

@@ -190,7 +190,7 @@ def one_particle():
 
 @of_filters(errors.ModelError, "whole number of at least 2, got 10.5", "for example 1000")
 def half_a_particle():
-    pf.nested_particle_filter(model(), 10.5)
+    pf.storvik_filter(model(), 10.5)
 
 
 @of_filters(errors.ModelError, "whole number of at least 2, got '100'", "for example 1000")

@@ -26,11 +26,9 @@ from .forecaster import Forecaster as Forecaster
 from .model import StateSpaceModel as StateSpaceModel
 from .model import simulate as simulate
 from .outcome import Outcome as Outcome
-from .presets import assumed_parameter_filter as assumed_parameter_filter
 from .presets import auto_filter as auto_filter
 from .presets import extended_parameter_filter as extended_parameter_filter
 from .presets import liu_west_filter as liu_west_filter
-from .presets import nested_particle_filter as nested_particle_filter
 from .presets import node_filter as node_filter
 from .presets import sir_filter as sir_filter
 from .presets import storvik_filter as storvik_filter

@@ -165,7 +165,7 @@ def _begin(filter: Filter, keys, clock, inputs, initial_inputs):
         key_theta, key_data, key_filter, _ = jax.random.split(key, 4)
         z = filter.model.parameters.sample(key_theta)
         theta = filter.model.parameters.constrain(z)
-        xs, ys = simulate(key_data, filter.model.original, theta, len(clock), inputs, initial_inputs)
+        xs, ys = simulate(key_data, filter.model, theta, len(clock), inputs, initial_inputs)
         return z, xs, filter.as_observation(ys, ("time",)), filter.init(key_filter, initial_inputs)
 
     return jax.vmap(one)(keys)
@@ -188,7 +188,7 @@ def _advance(filter: Filter, states: Any, ys, inputs, start, stop):
 
 
 def _rank(filter: Filter, keys, states: Any, truth, x, y, inputs, time):
-    model = filter.model.original
+    model = filter.model
 
     def quantities(z_one, x_one, y_one):
         theta = model.parameters.constrain(z_one)
@@ -208,6 +208,6 @@ def _rank(filter: Filter, keys, states: Any, truth, x, y, inputs, time):
 
 
 def _quantities(filter: Filter) -> tuple[str, ...]:
-    size = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(probe(filter.model.original).x))
+    size = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(probe(filter.model).x))
     state_names = ["x"] if size == 1 else [f"x[{index}]" for index in range(size)]
     return (*filter.model.parameters.coordinate_names, *state_names, LOG_LIKELIHOOD)

@@ -118,19 +118,6 @@ class StateSpaceModel:
             return jax.tree.map(spread, as_inputs(self.example_inputs))
         return jax.tree.map(lambda leaf: numbers.asarray(leaf)[index % len(leaf)], as_inputs(self.typical_inputs))
 
-    @property
-    def original(self) -> StateSpaceModel:
-        """The model as the user wrote it. It differs if a state of this model summarizes several states of that."""
-        return self
-
-    def state_moments(self, x: State) -> tuple[State, State]:
-        """Return mean and variance of the state of the original model: here x and zero."""
-        return x, jax.tree.map(jnp.zeros_like, x)
-
-    def sample_state(self, key: KeyArray, x: State) -> State:
-        """Draw a state of the original model: here x."""
-        return x
-
     def sample_initial(self, key: KeyArray, theta: Theta, inputs: Inputs) -> State:
         """Draw x_0."""
         return distributions.sample(key, self.initial(theta, inputs))
@@ -142,13 +129,6 @@ class StateSpaceModel:
     def sample_observation(self, key: KeyArray, theta: Theta, x: State, inputs: Inputs) -> Observation:
         """Draw an observation of `x`."""
         return distributions.sample(key, self.observation(theta, x, inputs))
-
-    def sample_next(
-        self, key_move: KeyArray, key_observe: KeyArray, theta: Theta, x: State, inputs: Inputs
-    ) -> Observation:
-        """Draw the observation of the state after `x`."""
-        x_next = strongly_typed(self.sample_transition(key_move, theta, x, inputs))
-        return self.sample_observation(key_observe, theta, x_next, inputs)
 
     def initial_log_prob(self, theta: Theta, x: State, inputs: Inputs) -> Float[Array, ""]:
         """Return log p(x_0 | theta)."""

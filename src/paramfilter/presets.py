@@ -9,7 +9,7 @@ from typing import TypedDict, Unpack
 
 from paramfilter.arguments import did_you_mean, require_kind
 from paramfilter.auto import choose_algorithm, choose_belief, choose_proposal
-from paramfilter.beliefs import Belief, Conjugate, Grid, Jitter, MomentMatched, PointMass, ShrinkingKernel
+from paramfilter.beliefs import Belief, Conjugate, Grid, PointMass, ShrinkingKernel
 from paramfilter.beliefs.moved_points import USUAL_DISCOUNT, discount_that_keeps
 from paramfilter.errors import ArgumentError
 from paramfilter.filters.base import Filter
@@ -21,7 +21,7 @@ from paramfilter.nodes.choosing import NUM_KEPT, choice_of, choose_inner, usual_
 from paramfilter.nodes.filter import NodeFilter
 from paramfilter.nodes.inner import InnerFilter
 from paramfilter.nodes.reading import ACCURACY
-from paramfilter.proposals import Bootstrap, CrowdMove, Proposal, crowd_of, is_heavy_tailed
+from paramfilter.proposals import Bootstrap, Proposal, is_heavy_tailed
 from paramfilter.resampling import Resampling, Systematic
 from paramfilter.waiting import waiting
 
@@ -203,26 +203,6 @@ def liu_west_filter(
 
 
 @preset
-def nested_particle_filter(
-    model: StateSpaceModel, num_particles: int, *, num_states: int | None = None, **options: Unpack[Options]
-) -> ParticleFilter:
-    """Build a nested particle filter, a baseline. Each value of theta has its own particle filter.
-
-    Args:
-        model: The model to learn.
-        num_particles: Number N of values of theta. Each step adds noise of N^-3/4 prior sds to each value.
-        num_states: Number M of states for each value of theta; None uses M = N. Cost is linear in N x M.
-        options: As in `sir_filter`.
-
-    Returns:
-        A filter whose particles each hold one value of theta and M states.
-    """
-    num_particles = require_model_and_size(model, num_particles)
-    crowd = crowd_of(model, num_particles if num_states is None else num_states)
-    return ParticleFilter(crowd, num_particles, Jitter(num_particles**-0.75), CrowdMove(), **options)
-
-
-@preset
 def storvik_filter(
     model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
 ) -> ParticleFilter:
@@ -301,24 +281,6 @@ def extended_parameter_filter(
     return filter
 
 
-@preset
-def assumed_parameter_filter(
-    model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
-) -> ParticleFilter:
-    """Build an assumed parameter filter: each particle holds a moment-matched Gaussian of theta. Fast and rough.
-
-    Args:
-        model: The model to learn.
-        num_particles: Number of particles N. Start with 1000; cost is linear in N.
-        proposal: How particles move; `Bootstrap()` draws from the transition.
-        options: As in `sir_filter`.
-
-    Returns:
-        A filter with approximate posteriors, also for many parameters.
-    """
-    return ParticleFilter(model, num_particles, MomentMatched(), proposal, **options)
-
-
 PRESETS: dict[str, Callable[..., Filter]] = {
     preset.__name__: preset
     for preset in (
@@ -326,9 +288,7 @@ PRESETS: dict[str, Callable[..., Filter]] = {
         node_filter,
         extended_parameter_filter,
         storvik_filter,
-        assumed_parameter_filter,
         liu_west_filter,
-        nested_particle_filter,
         sir_filter,
     )
 }

@@ -167,7 +167,7 @@ def predict(
 
 def futures(filter: Filter, state: Any, key_choose, keys, times, inputs) -> Forecast:
     """Draw a future for each key, as long as `times`; inside a trace."""
-    model = filter.model.original
+    model = filter.model
     keys_theta, keys_steps = jnp.swapaxes(jax.vmap(jax.random.split)(keys), 0, 1)
     x, z = filter.draw_joint(state, key_choose, keys_theta)
 

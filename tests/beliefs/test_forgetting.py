@@ -13,7 +13,6 @@ from paramfilter.beliefs import (
     Conjugate,
     CrossInterpolation,
     Grid,
-    MomentMatched,
     TaylorOfMean,
 )
 from paramfilter.beliefs.base import init_shared
@@ -48,7 +47,6 @@ def learned(belief, factor=1.0):
         Grid(33),
         CrossInterpolation(),
         TaylorOfMean(3),
-        MomentMatched(),
     ],
     ids=lambda belief: type(belief).__name__,
 )

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import paramfilter as pf
-from paramfilter.beliefs import Jitter, ShrinkingKernel
+from paramfilter.beliefs import ShrinkingKernel
 from paramfilter.beliefs.base import adapt, init_shared
-from paramfilter.errors import ArgumentError, BeliefError, ModelError, ProposalError
-from paramfilter.proposals import CrowdMove, crowd_of
+from paramfilter.errors import ArgumentError, BeliefError
 
 NUM_POINTS = 20_000
 
@@ -44,12 +43,6 @@ def test_the_kernel_keeps_mean_and_covariance(points):
     assert np.all(np.abs(np.cov(after.T) - np.cov(points.T)) < limits)
 
 
-def test_jitter_adds_its_share_of_the_prior(points):
-    added = moved(Jitter(0.1), points) - points
-    prior_sd = np.std(STAR.parameters.prior_draws, axis=0)
-    assert np.std(added, axis=0) == pytest.approx(0.1 * prior_sd, rel=5 * (2 * NUM_POINTS) ** -0.5)
-
-
 def test_liu_west_is_near_the_exact_answer_at_first():
     model = pf.models.linear_gaussian()
     ys = pf.simulate(jax.random.key(2), model, {"phi": 0.6}, 40)[1].at[12].set(jnp.nan)
@@ -71,30 +64,6 @@ def test_rho_of_the_paper_and_discount_of_liu_and_west_give_the_same_bits(points
     assert np.array_equal(by_rho, by_discount) and not np.array_equal(by_rho, other)
 
 
-@pytest.mark.slow
-def test_nested_filters_are_right_on_average():
-    """300 runs of a small one: mean evidence within 5 standard errors and what jitter adds, mean within a tenth sd."""
-    model = pf.models.linear_gaussian()
-    filter = pf.nested_particle_filter(model, 60, num_states=16)
-    ys = pf.simulate(jax.random.key(4), model, {"phi": 0.4}, 12)[1].at[5].set(jnp.nan)
-    exact = pf.references.kalman_grid(model, ys)
-
-    @jax.jit
-    def run(key):
-        state, _ = jax.lax.scan(filter.step, filter.init(key), ys)
-        weights = jnp.exp(state.log_weights)
-        mean = weights @ state.z[:, 0]
-        return state.log_evidence, mean, weights @ (state.z[:, 0] - mean) ** 2
-
-    keys = jax.random.split(jax.random.key(5), 300)
-    log_evidence, means, variances = map(np.asarray, jax.lax.map(run, keys, batch_size=50))
-    ratios = np.exp(log_evidence.astype(np.float64) - exact.log_evidence)
-    assert abs(ratios.mean() - 1) < 5 * ratios.std() / len(ratios) ** 0.5 + 0.02
-    assert ratios.std() < 1.0  # enough power to see a bias of a third
-    assert abs(means.mean() - exact.mean()["phi"]) < 0.1 * exact.sd()["phi"]
-    assert (variances.mean() + means.var()) ** 0.5 == pytest.approx(exact.sd()["phi"], rel=0.1)
-
-
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
@@ -109,9 +78,6 @@ def test_nested_filters_are_right_on_average():
             ArgumentError,
             "got discount=0.9 and rho=0.9.*Pass one of them",
         ),
-        (lambda: Jitter(0.0), BeliefError, "must be positive"),
-        (lambda: crowd_of(pf.models.sin(), 1), ModelError, "at least 2 states"),
-        (lambda: CrowdMove().bind(pf.models.sin()), ProposalError, "crowd_of"),
     ],
 )
 def test_what_cannot_work_is_refused(wrong, error, message):

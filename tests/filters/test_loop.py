@@ -25,7 +25,7 @@ def states():
         transition=lambda theta, x, inputs: dist.Normal(0.5 * x + theta["a"], 1.0),
         observation=lambda theta, x, inputs: dist.Normal(x, 1.0),
     )
-    filter = pf.ParticleFilter(model, NUM_PARTICLES, pf.beliefs.MomentMatched(), resampling=NEVER)
+    filter = pf.ParticleFilter(model, NUM_PARTICLES, pf.beliefs.Conjugate(), resampling=NEVER)
     found = [filter.init(jax.random.key(0))]
     infos = []
     for y in (1.0, -0.5):

@@ -31,10 +31,9 @@ def test_every_preset_of_particles_takes_the_options_of_the_loop(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["storvik_filter", "nested_particle_filter"])
-def test_a_preset_on_islands_skips_an_outlier(name):
+def test_a_preset_on_islands_skips_an_outlier():
     model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5))
-    filter = PRESETS[name](model, 8, num_islands=2, outliers=pf.OutlierGate())
+    filter = pf.storvik_filter(model, 8, num_islands=2, outliers=pf.OutlierGate())
     state, ordinary = filter.step(filter.init(jax.random.key(0)), 0.5)
     _, wild = filter.step(state, 1e4)
     assert not ordinary.outcome & pf.Outcome.OUTLIER_SKIPPED

@@ -5,8 +5,7 @@ from paramfilter.beliefs.base import Belief, BoundBelief, Draw, MarginalTransiti
 from paramfilter.beliefs.conjugate import Conjugate
 from paramfilter.beliefs.cross_interpolation import CrossInterpolation
 from paramfilter.beliefs.grid import Grid
-from paramfilter.beliefs.moment_matched import MomentMatched
-from paramfilter.beliefs.moved_points import Jitter, ShrinkingKernel
+from paramfilter.beliefs.moved_points import ShrinkingKernel
 from paramfilter.beliefs.point_mass import PointMass
 from paramfilter.beliefs.taylor_of_log_density import TaylorOfLogDensity
 from paramfilter.beliefs.taylor_of_mean import TaylorOfMean
@@ -20,8 +19,6 @@ __all__ = [
     "CrossInterpolation",
     "Draw",
     "Grid",
-    "Jitter",
-    "MomentMatched",
     "Moments",
     "PointMass",
     "ShrinkingKernel",

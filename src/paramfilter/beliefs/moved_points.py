@@ -1,19 +1,15 @@
-"""One value of theta per particle, moved a little: what the field had before beliefs.
+"""Liu-West: one value of theta per particle, drawn anew at each step from a kernel around it.
 
-Both ways keep values from running out, and pay for it. `ShrinkingKernel` draws from a kernel around each value, pulled
-towards the mean of all so that mean and covariance stay as they are; the shape of the posterior does not, and what is
-forgotten that way is never made up for. `Jitter` adds noise of a fixed size, so the posterior never gets narrower than
-that allows. Both are here to be compared with.
+The kernel is pulled towards the mean of all values, so that mean and covariance stay as they are. The shape of the
+posterior does not, and what is forgotten that way is never made up for. It is here to be compared with.
 
 J. Liu and M. West, Combined parameter and state estimation in simulation-based filtering, in: Sequential Monte Carlo
-methods in practice, 2001; D. Crisan and J. Miguez, Nested particle filters for online parameter estimation in
-discrete-time state-space Markov models, Bernoulli 24 (2018).
+methods in practice, 2001.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -54,25 +50,6 @@ class ShrinkingKernel(Belief):
         return _BoundShrinkingKernel(model, name, (3 * self.discount - 1) / (2 * self.discount), self.num_islands)
 
 
-@dataclass(frozen=True)
-class Jitter(Belief):
-    """Noise of a fixed size: z becomes z + sd * (sd of the prior) * noise.
-
-    Args:
-        sd: Of the noise of one step, in sds of the prior in unconstrained coordinates.
-    """
-
-    sd: float
-
-    def __post_init__(self):
-        if not self.sd > 0:
-            raise BeliefError(f"sd must be positive, got {self.sd}; N ** -0.75 for N particles is usual.")
-
-    def bind(self, model: StateSpaceModel) -> BoundBelief:
-        """Fit any model."""
-        return _BoundJitter(model, f"Jitter({self.sd})", self.sd)
-
-
 def discount_that_keeps(rho: float) -> float:
     """Return the discount at which a value keeps the share `rho` of its distance from the mean."""
     if not 0 < rho < 1:
@@ -80,20 +57,8 @@ def discount_that_keeps(rho: float) -> float:
     return 1 / (3 - 2 * rho)
 
 
-class _MovedPoint(BoundPointMass):
-    """A point that is drawn anew around where it was."""
-
-    def kernel(self, shared: Any, statistic: Any, z: Float[Array, " param"]) -> MeanCholesky:
-        """Return where a value at z may go."""
-        raise NotImplementedError
-
-    def sample(self, key, shared, statistic, previous):
-        noise = jax.random.normal(key, previous.shape, previous.dtype)
-        return Draw(self.kernel(shared, statistic, previous).unwhiten(noise), no_outcome())
-
-
 @dataclass(frozen=True, eq=False)
-class _BoundShrinkingKernel(_MovedPoint):
+class _BoundShrinkingKernel(BoundPointMass):
     """A value that keeps a share of its distance from the mean of its island, and gets noise for the rest.
 
     A particle remembers its island; what particles share is the spread of each.
@@ -124,15 +89,8 @@ class _BoundShrinkingKernel(_MovedPoint):
         islands = jnp.arange(len(z), dtype=jnp.int32) // (len(z) // self.num_islands)
         return self.spread(z, log_weights), islands
 
-    def kernel(self, shared, statistic, z):
-        bandwidth = (1 - self.keep**2) ** 0.5
+    def sample(self, key, shared, statistic, previous):
+        noise = jax.random.normal(key, previous.shape, previous.dtype)
         own = jax.tree.map(lambda leaf: leaf[statistic], shared)
-        return MeanCholesky(self.keep * z + (1 - self.keep) * own.mean, bandwidth * own.factor)
-
-
-@dataclass(frozen=True, eq=False)
-class _BoundJitter(_MovedPoint):
-    sd: float = 0.0
-
-    def kernel(self, shared, statistic, z):
-        return MeanCholesky(z, jnp.diag(jnp.asarray(self.sd * self.model.parameters.prior_sd, z.dtype)))
+        center, bandwidth = self.keep * previous + (1 - self.keep) * own.mean, (1 - self.keep**2) ** 0.5
+        return Draw(MeanCholesky(center, bandwidth * own.factor).unwhiten(noise), no_outcome())

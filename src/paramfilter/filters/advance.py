@@ -19,7 +19,7 @@ from paramfilter.filters.posterior import mixture_moments
 from paramfilter.filters.rows import as_points, as_theta, ravel_rows, unravel_rows
 from paramfilter.filters.state import FilterState, StepInfo
 from paramfilter.labels import prior_in_brief
-from paramfilter.numerics.quantiles import normal_quantiles, weighted_quantiles
+from paramfilter.numerics.quantiles import weighted_quantiles
 from paramfilter.numerics.weights import mixture_mean_and_variance
 from paramfilter.types import Inputs, Observation
 
@@ -86,7 +86,7 @@ class History:
         return len(self.info.ess)
 
     def __repr__(self) -> str:
-        model = self.filter.model.original
+        model = self.filter.model
         size = f"{len(self)} steps" if np.ndim(self.info.ess) else "one step"
         return f"History({size} of {model.name}: {prior_in_brief(model.prior)})"
 
@@ -121,31 +121,24 @@ def advance(
 def summarise(filter: ParticleFilter, state: FilterState, info: StepInfo) -> History:
     """Return one row of the history."""
     moments, weights = mixture_moments(filter, state), jnp.exp(state.log_weights)
-    means, variances = _state_parts(filter, state)
-    mean, variance = mixture_mean_and_variance(state.log_weights, means, variances)
+    x = jax.tree.map(lambda leaf: leaf.astype(float), state.x)
+    mean, variance = state_mean_and_variance(filter, state)
     # The values of theta that moved the particles follow the posterior too, and have its shape.
     parameters = filter.model.parameters
     of_theta = as_theta(parameters, weighted_quantiles(weights, as_points(parameters, state.z)))
-    of_state = unravel_rows(mean, weighted_quantiles(weights, ravel_rows(means)))
-    sd = jax.tree.map(jnp.sqrt, variance)
-    if filter.model.original is not filter.model:  # a particle holds what is known about a state, not a state
-        of_state = jax.tree.map(normal_quantiles, mean, sd)
+    of_state = unravel_rows(mean, weighted_quantiles(weights, ravel_rows(x)))
     return History(
         theta=Summary(moments.mean, jax.tree.map(jnp.sqrt, moments.variance), of_theta),
-        x=Summary(mean, sd, of_state),
+        x=Summary(mean, jax.tree.map(jnp.sqrt, variance), of_state),
         info=info,
         maker=Maker(filter),
     )
 
 
 def state_mean_and_variance(filter: ParticleFilter, state: FilterState) -> tuple[PyTree, PyTree]:
-    """Return filtered mean and variance of the state, as the user's model has it."""
-    return mixture_mean_and_variance(state.log_weights, *_state_parts(filter, state))
-
-
-def _state_parts(filter: ParticleFilter, state: FilterState) -> tuple[PyTree, PyTree]:
-    """Return mean and variance of the state that each particle holds."""
-    return jax.tree.map(lambda leaf: leaf.astype(float), jax.vmap(filter.model.state_moments)(state.x))
+    """Return filtered mean and variance of the state."""
+    x = jax.tree.map(lambda leaf: leaf.astype(float), state.x)
+    return mixture_mean_and_variance(state.log_weights, x, jax.tree.map(jnp.zeros_like, x))
 
 
 def window_of(tree: Any, start: int = 0, size: int = WINDOW, axis: int = 0) -> Any:

@@ -14,6 +14,7 @@ from paramfilter.filters.islands import disagreement, island_moments
 from paramfilter.model import StateSpaceModel
 from paramfilter.numerics.quantiles import LEVELS
 from paramfilter.numerics.weights import at_levels
+from paramfilter.tracing import strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation
 
 if TYPE_CHECKING:
@@ -86,7 +87,9 @@ def forecast(
     x, z = jax.tree.map(lambda leaf: leaf[chosen], (x, z))
 
     def one(key_move, key_observe, one_x, one_z):
-        return model.sample_next(key_move, key_observe, model.parameters.constrain(one_z), one_x, inputs)
+        theta = model.parameters.constrain(one_z)
+        x_next = strongly_typed(model.sample_transition(key_move, theta, one_x, inputs))
+        return model.sample_observation(key_observe, theta, x_next, inputs)
 
     return Forecasts(jax.vmap(one)(keys[1 : 1 + NUM_FORECASTS], keys[1 + NUM_FORECASTS :], x, z), u)
 

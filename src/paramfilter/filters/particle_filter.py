@@ -221,6 +221,6 @@ def require_memory(belief: BoundBelief, memory: float) -> float:
     if not isinstance(belief, Discountable):
         raise ModelError(
             f"{belief.name} cannot forget, because it does not add up its data. Use Conjugate(), Grid(), "
-            "CrossInterpolation() or MomentMatched() instead."
+            "CrossInterpolation() instead."
         )
     return float(memory)

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 Values = Array | np.ndarray
 """Of a parameter: NumPy's, unless they are being traced."""
 
-STATE = 1
-"""Folded into the key of a draw of theta for the state that goes with it."""
-
 ALL_ISLANDS = -1
 """In place of the number of an island. Folded into a key it is the largest number there is, which no step uses."""
 
@@ -81,7 +78,7 @@ class Posterior:
     state: FilterState
 
     def __repr__(self) -> str:
-        names = prior_in_brief(self.filter.model.original.prior)
+        names = prior_in_brief(self.filter.model.prior)
         return f"{type(self).__name__}({names}; {in_brief(self.state)})"
 
     def mean(self) -> dict[str, Values]:
@@ -215,15 +212,13 @@ def pooled(log_weights: Float[Array, " part"], each: Moments) -> Moments:
 def draw_joint(
     filter: ParticleFilter, state: FilterState, key_choose: KeyArray, keys_draw: Key[Array, " draw"]
 ) -> tuple[PyTree, Float[Array, "draw param"]]:
-    """Draw (x_t, theta) together, one pair for each key: a particle by weight, theta from its belief, and a state as
-    the user's model has them."""
+    """Draw (x_t, theta) together, one pair for each key: a particle by weight, and theta from its belief."""
     belief = filter.bound_belief
     shared, statistics = _adapted(belief, state)
     chosen = choose_by_weight(key_choose, state.log_weights, len(keys_draw))
     x, statistics, z = jax.tree.map(lambda leaf: leaf[chosen], (state.x, statistics, state.z))
     z = jax.vmap(belief.sample, in_axes=(0, None, 0, 0))(keys_draw, shared, statistics, z).z
-    keys_state = jax.vmap(lambda key: jax.random.fold_in(key, STATE))(keys_draw)
-    return jax.vmap(filter.model.sample_state)(keys_state, x), z
+    return x, z
 
 
 def _draw_batch(

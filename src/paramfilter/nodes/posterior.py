@@ -39,7 +39,7 @@ class NodePosterior:
     state: NodeState
 
     def __repr__(self) -> str:
-        names = prior_in_brief(self.filter.model.original.prior)
+        names = prior_in_brief(self.filter.model.prior)
         return f"{type(self).__name__}({names}; {in_brief(self.state)})"
 
     @cached_property

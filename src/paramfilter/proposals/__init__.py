@@ -2,7 +2,6 @@
 
 from paramfilter.proposals.base import BoundProposal, Move, Proposal
 from paramfilter.proposals.bootstrap import Bootstrap
-from paramfilter.proposals.crowd import CrowdMove, crowd_of
 from paramfilter.proposals.gaussian_product import GaussianProduct
 from paramfilter.proposals.guided import Guided, LookAhead
 from paramfilter.proposals.laplace_product import is_heavy_tailed
@@ -10,12 +9,10 @@ from paramfilter.proposals.laplace_product import is_heavy_tailed
 __all__ = [
     "Bootstrap",
     "BoundProposal",
-    "CrowdMove",
     "GaussianProduct",
     "Guided",
     "LookAhead",
     "Move",
     "Proposal",
-    "crowd_of",
     "is_heavy_tailed",
 ]

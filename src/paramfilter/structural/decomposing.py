@@ -64,7 +64,7 @@ def decompose(filter: Filter, state: Any, inputs: Inputs = None) -> Decompositio
         (['level', 'trend', 'seasonal', 'predictor'], 5.0)
     """
     require_kind(filter, Filter, "filter", "The call is decompose(filter, state).")
-    model = filter.model.original
+    model = filter.model
     if not isinstance(model, StructuralModel):
         raise ArgumentError(
             f"decompose needs a filter for a structural model, but {model.name} has no components. Make the model with "

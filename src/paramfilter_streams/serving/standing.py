@@ -79,7 +79,8 @@ def _record(posteriors: Sequence[Posterior], about: About) -> Record:
         outcome=functools.reduce(operator.or_, outcomes.tolist(), 0),
         num_values=about.size,
         skips_outliers=about.skips_outliers,
-        error=None,
+        error=math.nan,
+        error_not_measured="the service does not estimate it",
         info=StepInfo(**fields),
     )
 
