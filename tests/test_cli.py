@@ -2,10 +2,12 @@
 
 import io
 import json
+import signal
 import subprocess
 import sys
 import warnings
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from paramfilter.cli import checkup, learning
 from paramfilter.cli.commands import app
 from paramfilter.cli.matching import Matching
 from paramfilter.cli.models_by_name import model_named
-from paramfilter.cli.rows import rows_of_lines
+from paramfilter.cli.rows import each, read_lines
 from paramfilter.running import history_row
 
 LEARN = ["--filter", "sir", "--particles", "50"]
@@ -52,7 +54,9 @@ def call(monkeypatch, capsys):
 
     def run(*words, stdin=""):
         monkeypatch.setattr(sys, "argv", ["paramfilter", *map(str, words)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin) if isinstance(stdin, str) else stdin)
+        stdin = stdin.encode() if isinstance(stdin, str) else stdin
+        lines = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=lines))
         with pytest.raises(SystemExit) as end:
             cli.main()
             sys.exit(0)
@@ -115,7 +119,7 @@ def test_an_endless_pipe_fills_no_memory(call, folder, monkeypatch):
 
 
 def test_a_pipe_that_is_interrupted_keeps_what_was_learned(call, folder, tmp_path):
-    head = (folder / "data.csv").read_text().splitlines()[:31]
+    head = (folder / "data.csv").read_bytes().splitlines()[:31]
 
     def interrupted():
         yield from head
@@ -134,7 +138,7 @@ def test_an_interrupt_before_the_first_row_ends_with_a_sentence(call, monkeypatc
     monkeypatch.setattr(pf.ParticleFilter, "step", interrupt)
     code, out, said = call("run", "sin", *LEARN, stdin="0.5\n")
     assert (code, out) == (cli.FAILED, "")
-    assert said == "paramfilter: stopped before the first row was taken in, so there is nothing to show or to write.\n"
+    assert said == "paramfilter: no row was taken in, so there is nothing to show or to write.\n"
 
 
 def test_a_stream_goes_on_where_it_was_saved(call, folder, tmp_path):
@@ -216,11 +220,12 @@ def test_bench_counts_steps(call, model, monkeypatch, tmp_path):
         (("run", "sin", "nowhere.csv"), "there is no file nowhere.csv; use - for standard input."),
         (("run", "sin", "data.csv", "--y", "level"), 'no column "level"; they have'),
         (("run", "tracking", "data.csv"), "has 2 components, so name 2 columns with --y"),
-        (("run", "sin", "data.csv", "--filter", "kalman"), "no filter 'kalman'; choose one of"),
+        (("run", "sin", "data.csv", "--time", "day"), 'no column "day"; they have'),
+        (("run", "sin", "data.csv", "--save", "nowhere/s.safetensors"), "there is no directory nowhere to write"),
+        (("run", "sin", "broken.parquet"), "broken.parquet is not a Parquet file that can be read"),
         (("run", "json:loads", "data.csv"), "must be a paramfilter.StateSpaceModel"),
         (("run", "no_such_module:model", "data.csv"), "there is no module 'no_such_module' in"),
         (("plot", "nowhere.nc"), "there is no result at nowhere.nc"),
-        (("plot", "run.nc", "--kind", "pie"), "no plot 'pie'; choose one of"),
         (("simulate", "sin", "--theta", "theta"), "Write name=number"),
         (("simulate", "sin", "--theta", "phi=1"), "unknown: ['phi']"),
         (("explain", "W99"), "no warning 'W99'"),
@@ -229,27 +234,141 @@ def test_bench_counts_steps(call, model, monkeypatch, tmp_path):
 )
 def test_a_mistake_ends_with_a_sentence_and_code_1(call, folder, monkeypatch, words, message):
     monkeypatch.chdir(folder)
+    (folder / "broken.parquet").write_bytes(b"PAR1xxxx")
     code, _, said = call(*words)
     assert code == cli.FAILED
     assert said.startswith("paramfilter: ") and message in said
     assert "Traceback" not in said
 
 
-def test_an_unknown_option_ends_with_code_2(call):
+def test_an_unknown_option_or_choice_ends_with_code_2(call):
     assert call("run", "sin", "--particle", "5")[0] == cli.MISUSED
+    assert call("run", "sin", "--filter", "kalman")[0] == cli.MISUSED
+
+
+GOOD, BAD = [b"0.5", b"NA", b"-0.3"], b"1_000"
+"""Lines of a CSV, and one that is not a number."""
+VALUES = [0.5, np.nan, -0.3]
+"""What the good lines hold."""
+
+
+@pytest.mark.parametrize(
+    ("lines", "values", "skipped"),
+    [
+        ([b"y", *GOOD[:2], b"abc", GOOD[2]], VALUES, [4]),
+        ([GOOD[0], b"0.1,0.2", *GOOD[1:]], VALUES, [2]),
+        ([b"\xef\xbb\xbf" + GOOD[0], GOOD[1], b"caf\xe9", b"\xff\xfe", GOOD[2]], VALUES, [3, 4]),
+        ([b"\xef\xbb\xbfy", *GOOD, b"1" * 200_000], VALUES, [5]),  # longer than the csv module allows
+        ([b"y", GOOD[0], b"1" * 400, *GOOD[1:], b"1e400", b"inf"], VALUES, [3, 6, 7]),  # too large for a float
+        ([b"y", BAD, *GOOD, "\u0661\u0662".encode(), b'"0.5'], VALUES, [2, 6, 7]),  # foreign digits; an open quote
+        ([b"day;y", b"mon;0.5", b"", b"tue;NA", b";-0.3"], VALUES, [3]),
+        ([b"y", b"0.5", b"", b"-0.3"], VALUES, []),
+        ([b"", b"0.5", b" ", b"-0.3"], [np.nan, *VALUES], []),
+        ([b'{"y": 0.5}', b'{"y"', b"", b'{"y": null}', b"[" * 100_000, b"-0.3"], VALUES, [2, 5]),
+        ([b'{"y": 0.5}', b'{"y": "1"}', b'{"z": 1}', b'{"y": 1' + b"0" * 400 + b"}", b'{"y": -0.3}'], VALUES, [2, 4]),
+        ([b"{", b"[0.5]", b"[NaN]", b"[1, 2]", b"[[1]]", b"[-0.3]"], VALUES, [1, 4, 5]),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_skipped_and_named_by_its_number(lines, values, skipped):
+    found = []
+    names, rows = read_lines([line + b"\n" for line in lines], lambda number, _: found.append(number))
+    matching = Matching(pf.models.sin(), names, ["y"])
+    usable = [row for _, row in each(rows, matching.checked, lambda number, _: found.append(number))]
+    assert sorted(found) == skipped
+    assert np.array_equal(matching.observations(usable).ys, values, equal_nan=True)
+
+
+def test_a_file_and_a_pipe_report_and_count_the_same_skipped_lines(call, tmp_path):
+    text = b"\n".join([b"\xef\xbb\xbfy", *GOOD, BAD, b"0.1", b"caf\xe9", b"", b"0.2\n"])
+    (tmp_path / "data.csv").write_bytes(text)
+    code, out, said = call("run", "sin", "--json", *LEARN, stdin=text)
+    summary = json.loads(out.splitlines()[-1])
+    assert (code, summary["observations"], summary["skipped"]) == (0, 6, 2)
+    assert "paramfilter: line 5 is skipped: column \"y\" holds '1_000' instead of a finite number.\n" in said
+    assert "paramfilter: line 7 is skipped: 'utf-8' codec can't decode byte 0xe9" in said
+    code, out, from_file = call("run", "sin", tmp_path / "data.csv", *LEARN)
+    assert code == 0 and said in from_file and "skipped lines: 2" in from_file
+    _, as_json, _ = call("run", "sin", tmp_path / "data.csv", "--json", *LEARN)
+    assert json.loads(as_json) == summary
+
+
+@pytest.mark.parametrize("is_file", [False, True], ids=["pipe", "file"])
+def test_strict_stops_at_the_first_line_that_cannot_be_read(call, tmp_path, is_file):
+    text, saved = b"\n".join([*GOOD, BAD, b"0.5"]), tmp_path / "state.safetensors"
+    (tmp_path / "data.csv").write_bytes(text)
+    source = [tmp_path / "data.csv"] if is_file else []
+    code, _, said = call("run", "sin", *source, "--strict", "--save", saved, *LEARN, stdin=text)
+    assert code == cli.FAILED
+    assert said.endswith("paramfilter: line 4: column \"y\" holds '1_000' instead of a finite number.\n")
+    assert is_file or pf.restore(saved, pf.sir_filter(pf.models.sin(), 50)).time == 3  # a file is read before it is run
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["a,b", "1,2", "3"], "line 3 has 1 cells and should have 2"),
-        (['{"y": 1}', "{"], "line 2 is not JSON"),
-        (["[" * 100_000], "line 1 is not JSON"),
+        ([b"y,y", b"1,2"], 'line 1: there are 2 columns "y"; give each column its own name.'),
+        ([b"", b"gr\xf6sse", b"1"], "line 2: 'utf-8' codec can't decode byte 0xf6"),
+        ([b'"y', b"1"], "line 1: unexpected end of data"),
+        ([b" ", b""], "there are no data"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_named(lines, message):
+def test_a_heading_that_cannot_be_read_ends_the_run(lines, message):
     with pytest.raises(pf.errors.DataError, match=message):
-        list(rows_of_lines(lines))
+        read_lines(lines, skip=print)
+
+
+def test_an_error_in_a_step_loses_no_step_before_it(call, folder, tmp_path, monkeypatch):
+    step = pf.ParticleFilter.step
+
+    def fail_at_once_after_five(filter, state, *rest):
+        if state.time == 5:
+            raise RuntimeError("the device is gone")
+        return step(filter, state, *rest)
+
+    monkeypatch.setattr(pf.ParticleFilter, "step", fail_at_once_after_five)
+    saved, out = tmp_path / "state.safetensors", tmp_path / "run.nc"
+    with pytest.raises(RuntimeError, match="the device is gone"):
+        call("run", "sin", "--save", saved, "--out", out, *LEARN, stdin=(folder / "data.csv").read_bytes())
+    assert pf.restore(saved, pf.sir_filter(pf.models.sin(), 50)).time == 5
+    assert pf.results.load_result(out).attrs["num_observations"] == 5
+
+
+def test_a_file_that_is_interrupted_keeps_the_pieces_before(call, folder, tmp_path, monkeypatch):
+    def interrupt_after_sixteen(filter, state, *rest, **options):
+        if state.time == 16:
+            raise KeyboardInterrupt
+        return pf.run(filter, state, *rest, **options)
+
+    monkeypatch.setattr(learning, "run", interrupt_after_sixteen)
+    words = [folder / "data.csv", "--save", tmp_path / "state.safetensors", "--out", tmp_path / "run.nc", *LEARN]
+    code, _, said = call("run", "sin", *words)
+    assert code == 0, said
+    assert pf.restore(tmp_path / "state.safetensors", pf.sir_filter(pf.models.sin(), 50)).time == 16
+    assert pf.results.load_result(tmp_path / "run.nc")["observed_data"].sizes["time"] == 16
+
+
+def test_a_process_that_is_terminated_saves_its_state_and_reports(folder, tmp_path):
+    saved = tmp_path / "state.safetensors"
+    script = "from paramfilter.cli import main; main()"
+    words = [sys.executable, "-c", script, "run", "sin", "--json", "--save", saved, *LEARN]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.writelines((folder / "data.csv").read_bytes().splitlines(keepends=True)[:8])
+        process.stdin.flush()
+        steps = [json.loads(process.stdout.readline())["t"] for _ in range(7)]
+        process.send_signal(signal.SIGTERM)
+        last = json.loads(process.stdout.readline())
+        assert process.wait(60) == 0, process.stderr.read()
+    assert steps == [1, 2, 3, 4, 5, 6, 7] and last["observations"] == 7
+    assert pf.restore(saved, pf.sir_filter(pf.models.sin(), 50)).time == 7
+
+
+def test_a_parquet_file_is_read_as_the_table_it_is(call, folder, tmp_path):
+    table = pytest.importorskip("pyarrow").table({"y": np.loadtxt(folder / "data.csv", skiprows=1)})
+    pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "data.parquet")
+    _, from_csv, _ = call("run", "sin", folder / "data.csv", "--json", *LEARN)
+    code, out, said = call("run", "sin", tmp_path / "data.parquet", "--json", *LEARN)
+    assert code == 0, said
+    assert json.loads(out) == json.loads(from_csv)
 
 
 def test_columns_find_their_place_in_a_model_with_named_inputs(monkeypatch, tmp_path):

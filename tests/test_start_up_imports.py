@@ -44,8 +44,8 @@ def command(*words, **settings):
         (("explain", "W99"), 1, "no warning 'W99'"),
         (("run", "sni", "x.csv"), 1, "no model 'sni'; did you mean sin?"),
         (("simulate", "sni"), 1, "no model 'sni'; did you mean sin?"),
-        (("run", "sin", "x.csv", "--filter", "kalman"), 1, "no filter 'kalman'"),
-        (("plot", "run.nc", "--kind", "pie"), 1, "no plot 'pie'"),
+        (("run", "sin", "x.csv", "--filter", "kalman"), 2, "'kalman' is not one of"),
+        (("plot", "run.nc", "--kind", "pie"), 2, "'pie' is not one of"),
         (("rum", "sin"), 2, "No such command 'rum'"),
     ],
 )
@@ -73,8 +73,9 @@ def test_tab_completion_offers_names_without_importing_jax(line, offered):
 
 
 def test_the_names_on_the_command_line_are_those_of_the_library():
-    assert {name + names.PRESET_SUFFIX for name in names.FILTERS} == set(PRESETS)
-    for listed, package in ((names.MODELS, pf.models), (names.PLOTS, pf.plots)):
+    assert {name + names.PRESET_SUFFIX for name in names.Filters} == set(PRESETS)
+    assert {*names.Plots} == {name for name in pf.plots.__all__ if name.islower()}
+    for listed, package in ((names.MODELS, pf.models), (names.Plots, pf.plots)):
         assert all(callable(getattr(package, name)) for name in listed)
 
 

@@ -22,7 +22,7 @@ def main() -> None:
         app()
     except MissingExtraError as error:
         sys.exit(f"paramfilter: {error}")
-    except (ParamfilterError, FileNotFoundError) as error:
+    except (ParamfilterError, OSError) as error:
         print(f"paramfilter: {error}", file=sys.stderr)
         sys.exit(FAILED)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import time
 from typing import Any
 
@@ -17,13 +18,6 @@ from paramfilter.fleet import Fleet
 from paramfilter.running import run
 from paramfilter.types import Inputs, Observation
 
-NEEDED = ("jax", "jaxlib", "numpy", "numpyro", "scipy", "safetensors")
-EXTRAS = (
-    *("xarray", "h5netcdf", "h5py", "zarr", "matplotlib", "arviz"),
-    *("narwhals", "pandas", "polars", "pyarrow", "ray", "blackjax"),
-    *("lmdb", "nats-py", "confluent-kafka", "starlette", "uvicorn"),
-)
-
 THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """What OpenBLAS looks at, to which JAX hands small matrices on CPUs."""
 
@@ -32,9 +26,10 @@ CANARY_DIMENSIONS = (3, 5)
 
 
 def versions() -> dict[str, str]:
-    """Return the version of each package, or that it is not there."""
+    """Return the version of each package that the library or an extra needs, or that it is not installed."""
     found = {"python": platform.python_version(), "paramfilter": importlib.metadata.version("paramfilter")}
-    for name in (*NEEDED, *EXTRAS):
+    wanted = importlib.metadata.requires("paramfilter") or ()
+    for name in dict.fromkeys(["jaxlib", *(re.split(r"[^\w.-]", one)[0] for one in wanted)]):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -43,15 +43,8 @@ Seed = Annotated[int, typer.Option(help="Random seed.")]
 Particles = Annotated[
     int | None, typer.Option(min=2, help="Number of particles or nodes; by default chosen for the filter.")
 ]
-FilterName = Annotated[
-    str,
-    typer.Option(
-        "--filter",
-        help=f"Filter: {', '.join(names.FILTERS)}.",
-        callback=names.known_filter,
-        autocompletion=names.complete_filter,
-    ),
-]
+FilterName = Annotated[names.Filters, typer.Option("--filter", help=f"{', '.join(names.Filters)}.", metavar="NAME")]
+AUTO = names.Filters("auto")
 Values = Annotated[
     list[str] | None, typer.Option(help="Parameter value as name=value, or name=1,2,3 for a vector; repeatable.")
 ]
@@ -67,15 +60,18 @@ def run(
     inputs: Annotated[list[str] | None, typer.Option(help="Column of an input, or name=column; repeatable.")] = None,
     time: Annotated[str | None, typer.Option(help="Column of times, used as labels.")] = None,
     particles: Particles = None,
-    filter: FilterName = "auto",
+    filter: FilterName = AUTO,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Write the result to this .nc or .zarr file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot the parameters to this .png, .pdf or .svg file.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write the final state to this file.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue from a state that --save wrote.")] = None,
     as_json: AsJson = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first line that cannot be read, instead of skipping it.")
+    ] = False,
 ) -> None:
-    """Learn a model's parameters from a file, or from a pipe line by line until it ends."""
+    """Learn a model's parameters from a file, or from a pipe line by line until it ends, by Ctrl-C or SIGTERM too."""
     from paramfilter import plots
     from paramfilter.cli.learning import Settings, learn
     from paramfilter.cli.models_by_name import model_named
@@ -84,7 +80,9 @@ def run(
     if plot is not None and out is None:
         out = plot.with_suffix(".nc")
     columns = (tuple(y or ()), tuple(inputs or ()), time)
-    learn(model_named(model).model, Settings(filter, particles, data, *columns, seed, out, save, resume, as_json))
+    learn(
+        model_named(model).model, Settings(filter, particles, data, *columns, seed, out, save, resume, as_json, strict)
+    )
     if plot is not None:
         plots.parameters(out).savefig(plot)
         aside.print(f"plot written to {plot}")
@@ -113,7 +111,7 @@ def forecast(
     state: Annotated[Path, typer.Argument(help="A state that `run --save` wrote.")],
     steps: Annotated[int, typer.Option(min=1, help="Number of steps ahead.")] = 10,
     particles: Particles = None,
-    filter: FilterName = "auto",
+    filter: FilterName = AUTO,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Write CSV to this file instead of standard output.")] = None,
 ) -> None:
@@ -148,14 +146,9 @@ def forecast(
 @app.command()
 def plot(
     results: Annotated[list[str], typer.Argument(help="Saved results; write label=path to compare several.")],
-    kind: Annotated[
-        str,
-        typer.Option(
-            help=f"Kind of plot: {', '.join(names.PLOTS)}.",
-            callback=names.known_plot,
-            autocompletion=names.complete_plot,
-        ),
-    ] = "parameters",
+    kind: Annotated[names.Plots, typer.Option(help=f"{', '.join(names.Plots)}.", metavar="NAME")] = names.Plots(
+        "parameters"
+    ),
     out: Annotated[Path, typer.Option(help="File to write: .png, .pdf or .svg; .gif for an animation.")] = Path(
         "picture.png"
     ),
@@ -248,7 +241,7 @@ def bench(
     particles: Particles = None,
     steps: Annotated[int, typer.Option(min=10, help="Number of observations per series.")] = 500,
     series: Annotated[int, typer.Option(min=1, help="Number of series in the fleet.")] = 64,
-    filter: FilterName = "auto",
+    filter: FilterName = AUTO,
     as_json: AsJson = False,
 ) -> None:
     """Measure compile time, steps and a small fleet on this machine."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import reprlib
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from paramfilter.cli.rows import Row
 from paramfilter.data import Observations, observations_from_table
 from paramfilter.errors import DataError
 from paramfilter.inspect.probe import probe
 from paramfilter.model import StateSpaceModel
 from paramfilter.results.tree import named
+
+LARGEST = sys.float_info.max
 
 
 class Matching:
@@ -39,20 +44,32 @@ class Matching:
         given = {name: column or name for name, _, column in (one.partition("=") for one in inputs)}
         self.inputs = _fill(model.example_inputs, "input", list(given.values()), given, names)
         used = {time, *jax.tree.leaves(self.inputs)}
-        if unknown := [name for name in y if name not in names]:
+        if unknown := [name for name in (*y, time) if name not in (*names, None)]:
             raise DataError(f'the data have no column "{unknown[0]}"; they have {names}.')
         left = list(y) or [name for name in names if name not in used]
         self.y = _fill(probe(model).y, "observation", left, {}, names)
         self.time = time
+        self.numbers = jax.tree.leaves((self.y, self.inputs))
 
-    def observations(self, columns: dict[str, Any]) -> Observations:
-        """Return the observations of many rows."""
-        return observations_from_table(columns, self.y, self.inputs, self.time)
+    def observations(self, rows: Any) -> Observations:
+        """Return the observations of a table, or of a sequence of rows; a value that a row leaves out is missing."""
+        if isinstance(rows, Sequence):
+            names = dict.fromkeys([*self.numbers, *([] if self.time is None else [self.time])])
+            rows = {name: [row.get(name) for row in rows] for name in names}
+        return observations_from_table(rows, self.y, self.inputs, self.time)
 
-    def one(self, row: dict[str, Any]) -> tuple[Any, Any]:
+    def one(self, row: Row) -> tuple[Any, Any]:
         """Return observation and inputs of one row."""
-        found = self.observations({name: [value] for name, value in row.items()})
+        found = self.observations([row])
         return jax.tree.map(lambda leaf: leaf[0], (found.ys, found.inputs))
+
+    def checked(self, row: Row) -> Row:
+        """Return a row, or refuse it if it holds anything else where the model needs a number."""
+        for name in self.numbers:
+            value = row.get(name)
+            if not isinstance(value, int | float | None) or abs(value or 0) > LARGEST:
+                raise DataError(f'column "{name}" holds {reprlib.repr(value)} instead of a finite number.')
+        return row
 
 
 def _fill(template: Any, what: str, listed: list[str], given: dict[str, str], names: list[str]) -> Any:

@@ -2,8 +2,8 @@
 
 Nothing here imports JAX, so that help, a mistyped name and tab completion answer at once.
 
->>> known_filter("storvik")
-'storvik'
+>>> Filters("storvik") + PRESET_SUFFIX
+'storvik_filter'
 >>> complete_model("st")
 ['star', 'stochastic_volatility']
 """
@@ -11,18 +11,22 @@ Nothing here imports JAX, so that help, a mistyped name and tab completion answe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 
-import paramfilter
-from paramfilter import models, plots
+from paramfilter import models
 from paramfilter.arguments import did_you_mean
 from paramfilter.diagnostics.codes import CODES
-from paramfilter.errors import DataError, ModelError
+from paramfilter.errors import ModelError
 
 PRESET_SUFFIX = "_filter"
 MODELS = tuple(models.__all__)
-FILTERS = tuple(name.removesuffix(PRESET_SUFFIX) for name in paramfilter.__all__ if name.endswith(PRESET_SUFFIX))
+Filters = StrEnum("Filters", "auto extended_parameter liu_west node sir storvik")
 """The presets, such as `storvik` for `storvik_filter`."""
-PLOTS = tuple(name for name in plots.__all__ if name.islower())
+Plots = StrEnum(
+    "Plots",
+    "animation convergence dashboard error_against_order evidence forecast forest health one_step pairs parameters "
+    "prior_posterior ranks state",
+)
 """The pictures; `LiveView` follows a running program, which a saved result is not."""
 WARNINGS = tuple(code.code for code in CODES)
 
@@ -37,33 +41,9 @@ def known_model(name: str) -> str:
     )
 
 
-def known_filter(name: str) -> str:
-    """Return the name of a filter, or refuse it."""
-    if name not in FILTERS:
-        raise ModelError(f"there is no filter {name!r}; choose one of {', '.join(FILTERS)}.")
-    return name
-
-
-def known_plot(name: str) -> str:
-    """Return the name of a plot, or refuse it."""
-    if name not in PLOTS:
-        raise DataError(f"there is no plot {name!r}; choose one of {', '.join(PLOTS)}.")
-    return name
-
-
 def complete_model(incomplete: str) -> list[str]:
     """Return the built-in models that a word may become."""
     return _beginning_with(incomplete, MODELS)
-
-
-def complete_filter(incomplete: str) -> list[str]:
-    """Return the filters that a word may become."""
-    return _beginning_with(incomplete, FILTERS)
-
-
-def complete_plot(incomplete: str) -> list[str]:
-    """Return the plots that a word may become."""
-    return _beginning_with(incomplete, PLOTS)
 
 
 def complete_warning(incomplete: str) -> list[str]:
