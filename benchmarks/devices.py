@@ -1,9 +1,6 @@
-"""What a second core is worth: `python -m benchmarks.devices [fleet] [large]`.
+"""What a second core is worth to a fleet of 4096 series of 256 particles each: `python -m benchmarks.devices`.
 
-- fleet: 4096 series of 256 particles each;
-- large: one filter of 10^6 particles (`ShardedFilter`).
-
-Each on one device, on two devices of one process, and in two processes of one device each that have joined on loopback.
+On one device, on two devices of one process, and in two processes of one device each that have joined on loopback.
 Wall time of a step, since cores are what is bought here; the three in turn, several rounds, medians. The yardstick is
 two processes that know nothing of each other, each with half of the work: what the machine itself gives for a second
 core. Rows are kept in `results/devices.json`.
@@ -11,7 +8,6 @@ core. Rows are kept in `results/devices.json`.
 
 from __future__ import annotations
 
-import argparse
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,23 +18,13 @@ from benchmarks.tables import put_row
 
 NUM_ROUNDS = 3
 
-WORK = {
-    "fleet": """
+WORK = """
 def work(num_parts):
     num_series = 4096 // num_parts
     fleet = pf.Fleet(pf.extended_parameter_filter(model, 256), mesh)
     ys = np.asarray(jax.random.normal(jax.random.key(3), (num_series,)))
     return fleet.init(jax.random.key(0), range(num_series)), lambda state: fleet.step(state, ys)[0]
-""",
-    "large": """
-def work(num_parts):
-    num_particles = 1_000_000 // num_parts // jax.device_count()
-    from paramfilter.sharded import ShardedFilter
-
-    large = ShardedFilter(pf.extended_parameter_filter(model, num_particles), mesh)
-    return large.init(jax.random.key(0)), lambda state: large.step(state, 0.3)[0]
-""",
-}
+"""
 
 MEASURE = """
 import json, time
@@ -60,42 +46,38 @@ if jax.process_index() == 0:
 """
 
 
-def strangers(what: str) -> list[float]:
+def strangers() -> list[float]:
     """Let two processes that know nothing of each other do half of the work each."""
-    program = MEASURE.format(work=WORK[what], num_parts=2)
+    program = MEASURE.format(work=WORK, num_parts=2)
     with ThreadPoolExecutor() as pool:
         found = list(pool.map(lambda _: found_by(program), range(2)))
     return [max(both) for both in zip(*found, strict=True)]
 
 
-def together(what: str, num_processes: int = 1, num_devices: int = 1) -> list[float]:
-    return found_by(MEASURE.format(work=WORK[what], num_parts=1), num_processes, num_devices)
+def together(num_processes: int = 1, num_devices: int = 1) -> list[float]:
+    return found_by(MEASURE.format(work=WORK, num_parts=1), num_processes, num_devices)
 
 
 def main() -> None:
-    """Measure what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", nargs="*", choices=[[], *WORK], metavar="|".join(WORK))
-    options = parser.parse_args()
-    for what in options.what or WORK:
-        ways = {
-            "one device": lambda what=what: together(what),
-            "two devices": lambda what=what: together(what, num_devices=2),
-            "two processes": lambda what=what: together(what, num_processes=2),
-            "two strangers": lambda what=what: strangers(what),
-        }
-        medians: dict[str, list[float]] = {way: [] for way in ways}
-        for _ in range(NUM_ROUNDS):
-            for way, measure in ways.items():
-                medians[way].append(float(np.median(measure())))
-        alone = np.array(medians["one device"])
-        row = {
-            "measured": what,
-            "milliseconds_a_step": {way: round(1e3 * float(np.median(values)), 1) for way, values in medians.items()},
-            "speed_up": {way: round(float(np.median(alone / values)), 2) for way, values in medians.items()},
-        }
-        print(json.dumps(row), flush=True)
-        put_row("devices", {"precision": "float32", "units": "wall time"}, row, ("measured",))
+    """Measure the fleet in each way."""
+    ways = {
+        "one device": together,
+        "two devices": lambda: together(num_devices=2),
+        "two processes": lambda: together(num_processes=2),
+        "two strangers": strangers,
+    }
+    medians: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(NUM_ROUNDS):
+        for way, measure in ways.items():
+            medians[way].append(float(np.median(measure())))
+    alone = np.array(medians["one device"])
+    row = {
+        "measured": "fleet",
+        "milliseconds_a_step": {way: round(1e3 * float(np.median(values)), 1) for way, values in medians.items()},
+        "speed_up": {way: round(float(np.median(alone / values)), 2) for way, values in medians.items()},
+    }
+    print(json.dumps(row), flush=True)
+    put_row("devices", {"precision": "float32", "units": "wall time"}, row, ("measured",))
 
 
 if __name__ == "__main__":

@@ -72,7 +72,6 @@ autosummary_context = {
         "paramfilter.inspect",
         "paramfilter.nodes",
         "paramfilter.results",
-        "paramfilter.sharded",
         "paramfilter.structural",
         "paramfilter.testing",
         "paramfilter.warm_start",
