@@ -4,6 +4,8 @@
 - A datum that a statistic cannot hold is left out of that particle's belief.
 - An island that no particle survives is put back to where it was.
 - An observation of +-inf is refused: the state is as before.
+- An observation so unlikely that rounding hides the differences between particles teaches nothing.
+- A gap in the data narrows no belief to a point: see `learned`.
 
 All of it is flagged in `info.outcome`.
 """
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from paramfilter.beliefs import ERROR_LIMIT
@@ -23,12 +26,18 @@ from paramfilter.filters.islands import members, normalise_within
 from paramfilter.filters.outliers import has_grown
 from paramfilter.filters.proposing import Parents, Particles
 from paramfilter.filters.state import FilterState
+from paramfilter.numerics.sparse import sparse_cond
+from paramfilter.numerics.weights import weighted_mean_and_variance
 from paramfilter.outcome import Outcome
 from paramfilter.proposals import Move
 from paramfilter.types import Observation
 
 if TYPE_CHECKING:
     from paramfilter.filters.particle_filter import ParticleFilter
+
+MOST_APART = 0.5
+"""Smaller, and gaps cost what they tell of a drift; larger, and a gap after each observation leaves the posterior of an
+autoregression many sds off."""
 
 
 @jax.tree_util.register_dataclass
@@ -67,6 +76,28 @@ def usable(moves: Move, parents: Parents) -> Bool[Array, " particle"]:
     return jax.vmap(_all_finite)((moves.x, parents.draws.z)) & (moves.log_weight < jnp.inf)
 
 
+def learned(filter: ParticleFilter, parents: Parents, updated: PyTree, y: Observation) -> PyTree:
+    """Return the statistics after a move; those before it if y is missing and the beliefs have become narrow.
+
+    A move without an observation is drawn with the particle's own theta, and a belief that follows the path learns from
+    it. Over a short gap that is right: it ties theta to the state, which the next observation needs. Over a long gap
+    each belief closes around one value, and the filter is left with as many values as particles. So such a move counts
+    only until the beliefs' means vary by `MOST_APART` of the mean variance of a belief, in any parameter.
+    """
+    belief, before = filter.bound_belief, parents.particles
+
+    def are_narrow(beliefs):
+        shared, statistics, z, log_weights = beliefs
+        each = jax.vmap(belief.moments, in_axes=(None, 0, 0))(shared, statistics, z)
+        within = jax.tree.map(lambda leaf: weighted_mean_and_variance(log_weights, leaf)[0], each.variance)
+        apart = jax.tree.map(lambda leaf: weighted_mean_and_variance(log_weights, leaf)[1], each.mean)
+        return ravel_pytree(jax.tree.map(jnp.greater, apart, within))[0].any()
+
+    beliefs = parents.shared, before.statistics, before.z, before.log_weights
+    is_kept = sparse_cond(jnp.isnan(ravel_pytree(y)[0]).all(), are_narrow, beliefs, jnp.bool_(False))
+    return jax.tree.map(lambda old, new: jnp.where(is_kept, old, new), before.statistics, updated)
+
+
 def guarded(
     filter: ParticleFilter,
     parents: Parents,
@@ -85,7 +116,10 @@ def guarded(
     log_weights, island_totals = normalise_within(filter.num_islands, log_weights)
     log_total = jax.nn.logsumexp(island_totals)
     is_refused = _holds_infinity(given)
-    has_failed = ~jnp.isfinite(log_total) & ~is_refused
+    # Beyond this the differences between particles are rounding, and equal weights would look like a perfect step.
+    best = jnp.max(jnp.where(is_usable, moves.log_weight, -jnp.inf))
+    is_noise = jnp.finfo(best.dtype).eps * jnp.abs(best) > 1
+    has_failed = (is_noise | ~jnp.isfinite(log_total)) & ~is_refused
     survives = jnp.isfinite(island_totals) & ~is_refused & ~has_failed
     after = Particles(x, z, statistics, log_weights, before.lineage)
     return after, Verdict(is_usable, fits, is_refused, has_failed, survives, log_total)

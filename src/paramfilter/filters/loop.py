@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from paramfilter.beliefs.base import Observing, init_shared, rms_error
-from paramfilter.filters.guard import flags_of, guarded, keep_where, rolled_back, usable
+from paramfilter.filters.guard import flags_of, guarded, keep_where, learned, rolled_back, usable
 from paramfilter.filters.health import Forecasts, Lineage, forecast, health_figures
 from paramfilter.filters.outliers import screened
 from paramfilter.filters.proposing import StepKeys, discounted, parents_of, particles_of, propose
@@ -89,7 +89,7 @@ def next_state(
     is_usable = usable(moves, parents)
     data = Transition(parents.particles.x, keep_where(is_usable, moves.x, parents.particles.x), y, inputs)
     updated, is_mixed = filter.bound_mixing.update(filter, keys.mix, parents, data, state.time)
-    after, verdict = guarded(filter, parents, moves, is_usable, updated, given)
+    after, verdict = guarded(filter, parents, moves, is_usable, learned(filter, parents, updated, y), given)
     kept = rolled_back(filter, verdict, after, particles_of(state))
     shared = parents.shared
     if isinstance(filter.bound_belief, Observing):
