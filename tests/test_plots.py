@@ -417,3 +417,8 @@ def test_the_legend_and_the_title_fit_into_the_figure(name):
     figure.canvas.draw()
     parts = [figure.legends[0].get_window_extent(), figure._suptitle.get_window_extent()]
     assert all(part.x0 >= 0 and part.x1 <= figure.bbox.width for part in parts)
+
+
+def test_a_truth_of_what_no_result_has_is_refused():
+    with pytest.raises(pf.errors.DataError, match=r"truth has 'phii', which no result has; did you mean phi\?"):
+        pf.plots.parameters(node_tree(), truth={"phii": 0.3})

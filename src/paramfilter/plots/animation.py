@@ -12,7 +12,16 @@ from scipy.special import ndtri
 from paramfilter.extras import extra
 from paramfilter.labels import Component
 from paramfilter.numerics.quantiles import LEVELS
-from paramfilter.plots.contents import Results, bounds_of, components_drawn, heading_of, opened, true_value, variable_of
+from paramfilter.plots.contents import (
+    Results,
+    bounds_of,
+    components_drawn,
+    heading_of,
+    opened,
+    require_known,
+    true_value,
+    variable_of,
+)
 from paramfilter.plots.density import density_of, draws_of
 from paramfilter.plots.style import (
     EXTRA,
@@ -65,6 +74,7 @@ def animation(
     """
     matplotlib, pyplot = extra("matplotlib", EXTRA), extra("matplotlib.pyplot", EXTRA)
     trees, asked = opened(results, last), asked_for(names, truth, level, last)
+    require_known(trees, asked.truth)
     parts, remark = components_drawn(trees, "filtered", asked)
     with matplotlib.rc_context(LOOK):
         figure, axes = grid(len(parts), 2.0)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from paramfilter.arguments import did_you_mean
 from paramfilter.calibration import Calibration
 from paramfilter.errors import DataError
 from paramfilter.fleet import Fleet
@@ -204,6 +205,20 @@ def observed_components(tree: Any, asked: Asked) -> list[Component]:
 def _components(tree: Any, group: str) -> list[Component]:
     variables = group_of(tree, group).data_vars
     return [one for name, variable in variables.items() for one in components_of(str(name), variable.shape[2:])]
+
+
+def require_known(trees: Mapping[str, Any], truth: Mapping[str, Any]) -> None:
+    """Refuse true values of what no result has."""
+    known: dict[str, None] = {}
+    for tree in trees.values():
+        if isinstance(tree, Calibration):
+            return
+        groups = [tree.mean] if isinstance(tree, FleetTable) else [node.data_vars for node in tree.subtree]
+        known |= {str(name): None for group in groups for name in group}
+    for name in truth:
+        if name not in known:
+            hint = did_you_mean(name, known) or "."
+            raise DataError(f"truth has {name!r}, which no result has{hint} The names are {', '.join(known)}.")
 
 
 def true_value(asked: Asked, one: Component) -> float | None:

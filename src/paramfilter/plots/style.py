@@ -99,7 +99,7 @@ def picture(draw: Callable[[dict[str, Any], Asked], Any]):
 
     The result has no annotation, so that tools read the signature off `drawn`: it stands there and nowhere else.
     """
-    from paramfilter.plots.contents import heading_of, opened
+    from paramfilter.plots.contents import heading_of, opened, require_known
 
     def drawn(
         results: Any,
@@ -113,6 +113,7 @@ def picture(draw: Callable[[dict[str, Any], Asked], Any]):
     ) -> Any:
         matplotlib = extra("matplotlib", EXTRA)
         trees = opened(results, last)
+        require_known(trees, truth or {})
         with matplotlib.rc_context(LOOK):
             figure = draw(trees, asked_for(names, truth, level, last))
             label_few_texts(figure)
