@@ -49,7 +49,7 @@ class Verdict:
         is_usable: Particles whose move can be used.
         fits: Particles whose statistic could hold the datum.
         is_refused: The observation holds an infinity.
-        has_failed: No particle explains the observation.
+        has_failed: No particle explains the observation, or rounding hides which one does.
         survives: Islands that go on from here.
         log_total: Log of the mean weight: the increment of the log evidence.
     """
