@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import paramfilter as pf
-from paramfilter import extras
+from paramfilter import errors
 from paramfilter_streams.backfilling import Columns, backfill, share_out
 from paramfilter_streams.backfilling.worker import _room
 
@@ -167,4 +167,4 @@ def test_a_target_that_is_there_is_not_mixed_up_with(shared_out, tmp_path):
 def test_a_missing_extra_names_the_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(pf.errors.MissingExtraError, match=r'pip install "paramfilter\[backfill\]"'):
-        extras.extra("pyarrow.parquet", "backfill")
+        errors.extra("pyarrow.parquet", "backfill")

@@ -19,7 +19,12 @@ def test_noises_of_moves_and_observations_are_independent():
 
     model, theta = pf.models.linear_gaussian(), {"phi": jnp.float32(0.6)}
     keys = jax.random.split(jax.random.key(1), (num_steps, 2))
-    following = jax.vmap(lambda pair: model.sample_next(*pair, theta, jnp.float32(0.0), None))(keys)
+
+    def following_y(pair):
+        x = model.sample_transition(pair[0], theta, jnp.float32(0.0), None)
+        return model.sample_observation(pair[1], theta, x, None)
+
+    following = jax.vmap(following_y)(keys)
     variance = np.var(moves) + np.var(errors)
     assert np.var(following) == pytest.approx(variance, rel=6 * np.sqrt(2 * 2 / num_steps))  # two estimates of it
 

@@ -65,7 +65,7 @@ def test_inputs_reach_the_model_at_their_own_step():
 
 def test_series_of_different_lengths_are_refused(filter, after):
     with pytest.raises(pf.errors.DataError, match="same length"):
-        pf.run(filter, after[0], np.zeros(3), {"u": np.zeros(4)})
+        pf.simulate(jax.random.key(0), filter.model, {"phi": 0.5}, 3, {"u": np.zeros(4)})
     with pytest.raises(pf.errors.DataError, match="no observation"):
         pf.run(filter, after[0], np.zeros(0))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paramfilter.extras import extra
+from paramfilter.errors import extra
 from paramfilter.plots.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 BLACK, GREY = "#000000", "#777777"

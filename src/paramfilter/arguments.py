@@ -33,6 +33,9 @@ def require_kind(value: Any, kind: type, name: str, cure: str) -> None:
         raise ArgumentError(f"{name} must be a {kind.__name__}, got {kind_of(value)}. {cure}")
 
 
+MOST_LETTERS = 200
+"""Of the description of a tree: enough for a dozen names."""
+
 MOST = 2**31 - 1
 """Things that can be counted: what 32 bits hold."""
 
@@ -85,6 +88,15 @@ def kind_of(value: Any) -> str:
         return f"an array of shape {value.shape}"
     name = type(value).__name__
     return f"{'an' if name[0] in 'AEIOUaeio' else 'a'} {name}"
+
+
+def describe(tree: Any) -> str:
+    """Say what a tree of arrays looks like, such as `{place: float32[2]}`, in not too many words."""
+    import jax
+
+    words = lambda leaf: f"{leaf.dtype}{list(leaf.shape)}" if hasattr(leaf, "dtype") else kind_of(leaf)
+    text = str(jax.tree.map(words, tree)).replace("'", "")
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}..."
 
 
 def _is_typed_key(value: Any) -> bool:

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
+from paramfilter.errors import DataError, extra
 
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]|$)")
 """How text must begin to be read as a date, by `datetime.fromisoformat`."""

@@ -25,15 +25,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from paramfilter.arguments import did_you_mean, kind_of
+from paramfilter.arguments import describe, did_you_mean, kind_of
 from paramfilter.calendars import as_times, brief, require_order, strict_times
 from paramfilter.distributions import Support
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
+from paramfilter.errors import DataError, extra
 from paramfilter.labels import in_brief
 from paramfilter.tracing import is_traced, strongly_typed
 from paramfilter.types import Inputs, Observation
-from paramfilter.user_functions import describe
 
 Columns = Any
 """A column's name; several names for a vector; or a dict (or other tree) of these."""

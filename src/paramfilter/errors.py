@@ -1,6 +1,12 @@
-"""The errors a user may meet: each says what was found, what was expected and what to do."""
+"""The errors a user may meet: each says what was found, what was expected and what to do.
+
+A package that only some need is imported where it is used, by `extra`, whose error names the extra that brings it.
+"""
 
 from __future__ import annotations
+
+import importlib
+from types import ModuleType
 
 
 class ParamfilterError(ValueError):
@@ -37,3 +43,22 @@ class ProposalError(ParamfilterError):
 
 class MissingExtraError(ParamfilterError, ImportError):
     """A package that only some need is not installed."""
+
+
+def extra(module: str, name: str) -> ModuleType:
+    """Import a module, or name the extra that brings it.
+
+    >>> extra("no_such_module", "backfill")
+    Traceback (most recent call last):
+    ...
+    paramfilter.errors.MissingExtraError: this needs no_such_module, ... pip install "paramfilter[backfill]".
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.split(".")[0]
+        if error.name is None or error.name.split(".")[0] != package:
+            raise
+        raise MissingExtraError(
+            f'this needs {package}, which is not installed; use: pip install "paramfilter[{name}]".'
+        ) from None

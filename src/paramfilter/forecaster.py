@@ -30,8 +30,7 @@ from paramfilter import checkpoint
 from paramfilter.arguments import whole_number
 from paramfilter.calendars import calendar_of, times_after
 from paramfilter.data import LongTable, columns_of, long_table
-from paramfilter.errors import CheckpointError, DataError
-from paramfilter.extras import extra
+from paramfilter.errors import CheckpointError, DataError, extra
 from paramfilter.fleet import Fleet, FleetState, Population
 from paramfilter.model import StateSpaceModel
 from paramfilter.presets import node_filter

@@ -33,7 +33,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from paramfilter import distributions
-from paramfilter.arguments import require_key, require_kind, whole_number
+from paramfilter.arguments import describe, require_key, require_kind, whole_number
 from paramfilter.config import use_compilation_cache
 from paramfilter.data import as_inputs, require_same_names
 from paramfilter.errors import ModelError
@@ -41,7 +41,7 @@ from paramfilter.labels import prior_in_brief
 from paramfilter.parameters import Parameters
 from paramfilter.tracing import is_traced, strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
-from paramfilter.user_functions import ARGUMENTS, describe, explained
+from paramfilter.user_functions import ARGUMENTS, explained
 from paramfilter.waiting import waiting
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from paramfilter import distributions
-from paramfilter.arguments import kind_of
+from paramfilter.arguments import describe, kind_of
 from paramfilter.errors import ModelError, ParamfilterError
 
 ARGUMENTS = {
@@ -24,9 +24,6 @@ ARGUMENTS = {
     "observation": ("theta", "x", "inputs"),
 }
 """What each function is called with, in this order."""
-
-MOST_LETTERS = 200
-"""Of the description of a tree: enough for a dozen names."""
 
 UNTRACEABLE = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
 """What JAX raises where Python or numpy wants the value of a number that is not known yet."""
@@ -95,10 +92,3 @@ def _cure(given: dict[str, Any], error: Exception) -> str:
         )
     cure = "Compare this with the function: its names must be spelled as here, and its arguments come in this order."
     return f"{cure} If {error} is a parameter, add it to the prior." if isinstance(error, KeyError) else cure
-
-
-def describe(tree: Any) -> str:
-    """Say what a tree of arrays looks like, such as `{place: float32[2]}`, in not too many words."""
-    words = lambda leaf: f"{leaf.dtype}{list(leaf.shape)}" if hasattr(leaf, "dtype") else kind_of(leaf)
-    text = str(jax.tree.map(words, tree)).replace("'", "")
-    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}..."

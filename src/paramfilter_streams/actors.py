@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from paramfilter.extras import extra
+from paramfilter.errors import extra
 from paramfilter_streams.posteriors import Posterior
 from paramfilter_streams.records import Partition
 from paramfilter_streams.worker import Worker

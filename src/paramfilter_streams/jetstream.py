@@ -22,8 +22,7 @@ import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
+from paramfilter.errors import DataError, extra
 from paramfilter_streams.logs import FIRST, WAY_OUT, LogUnreachableError, Message, Position
 from paramfilter_streams.posteriors import Output
 from paramfilter_streams.store import EXTRA

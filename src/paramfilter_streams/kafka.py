@@ -11,8 +11,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
+from paramfilter.errors import DataError, extra
 from paramfilter_streams.logs import FIRST, WAY_OUT, LogUnreachableError, Message, Position
 
 EXTRA = "kafka"

@@ -16,8 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
+from paramfilter.errors import DataError, extra
 from paramfilter_streams.kafka import EXTRA
 from paramfilter_streams.logs import Position
 from paramfilter_streams.posteriors import Output

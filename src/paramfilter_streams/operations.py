@@ -15,8 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from paramfilter.errors import StoreError
-from paramfilter.extras import extra
+from paramfilter.errors import StoreError, extra
 from paramfilter_streams import snapshots
 from paramfilter_streams.ordering import WINDOW, Fate, Ledger
 from paramfilter_streams.records import Commit, Partition, Quarantined, ledger_of

@@ -31,8 +31,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from paramfilter.errors import StoreError
-from paramfilter.extras import extra
+from paramfilter.errors import StoreError, extra
 from paramfilter.filters import first_difference
 from paramfilter_streams.ordering import Ledger
 from paramfilter_streams.records import (

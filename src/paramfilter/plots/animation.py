@@ -9,7 +9,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
-from paramfilter.extras import extra
+from paramfilter.errors import extra
 from paramfilter.labels import Component
 from paramfilter.numerics.quantiles import LEVELS
 from paramfilter.plots.contents import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
+from paramfilter.errors import DataError, extra
 from paramfilter.plots.contents import column_of, components_drawn, observed_components, time_name
 from paramfilter.plots.forecast import draw_forecast
 from paramfilter.plots.gaps import shade_gaps

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
+from paramfilter.errors import DataError, extra
 from paramfilter.labels import components_of
 from paramfilter.plots.contents import FleetTable, chosen, group_of
 from paramfilter.plots.density import COLLAPSED_SHARE, draws_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from paramfilter.extras import extra
+from paramfilter.errors import extra
 from paramfilter.plots.style import EXTRA, GAP, thinned
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from paramfilter.extras import extra
+from paramfilter.errors import extra
 from paramfilter.filters import Filter
 from paramfilter.plots.contents import opened
 from paramfilter.plots.parameters import parameters

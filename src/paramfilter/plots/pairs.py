@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from paramfilter.extras import extra
+from paramfilter.errors import extra
 from paramfilter.plots.contents import components_drawn, true_value
 from paramfilter.plots.density import collapsed, draw_density, draw_spike, draws_of
 from paramfilter.plots.style import EXTRA, INK, Asked, Look, legend_below, note, picture, styled, without_y

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
+from paramfilter.errors import DataError, extra
 
 EXTRA = "plots"
 MOST_LABELS = 6

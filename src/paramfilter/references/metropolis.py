@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
-from paramfilter.extras import extra
+from paramfilter.errors import extra
 from paramfilter.model import StateSpaceModel
 from paramfilter.references.bootstrap import bootstrap_filter
 from paramfilter.references.draws import DrawPosterior

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
+from paramfilter.errors import DataError, extra
 from paramfilter.results.tree import EXTRA
 
 NETCDF, ZARR = ".nc", ".zarr"

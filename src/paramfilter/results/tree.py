@@ -28,7 +28,7 @@ import numpy as np
 
 from paramfilter.calendars import calendar_of, times_after
 from paramfilter.data import Observations
-from paramfilter.extras import extra
+from paramfilter.errors import extra
 from paramfilter.filters import Filter
 from paramfilter.numerics.quantiles import LEVELS
 from paramfilter.running import Forecast, History, Summary

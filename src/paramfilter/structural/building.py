@@ -17,7 +17,7 @@ import numpyro.distributions as dist
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
-from paramfilter.arguments import kind_of, require_kind
+from paramfilter.arguments import describe, kind_of, require_kind
 from paramfilter.distributions import is_distribution
 from paramfilter.errors import ArgumentError, DataError, ModelError
 from paramfilter.labels import components_of as places_of
@@ -25,7 +25,6 @@ from paramfilter.model import StateSpaceModel
 from paramfilter.structural.component import Component, Components, Number, components_of, is_number
 from paramfilter.structural.observing import ObservationKind, gaussian
 from paramfilter.types import Inputs, Theta
-from paramfilter.user_functions import describe
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,8 +16,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
+from paramfilter.errors import DataError, extra
 from paramfilter.filters import ParticleFilter
 from paramfilter_streams.backfilling.worker import EXTRA, Columns, Worker, signature_of
 

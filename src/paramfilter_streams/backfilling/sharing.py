@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
+from paramfilter.errors import DataError, extra
 from paramfilter_streams.backfilling.worker import EXTRA
 
 

@@ -16,8 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from paramfilter.checkpoint import write_atomically
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
+from paramfilter.errors import DataError, extra
 from paramfilter.filters import ParticleFilter
 from paramfilter.fleet import Fleet, FleetScores, FleetState
 from paramfilter.labels import components_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paramfilter.extras import extra
+from paramfilter.errors import extra
 from paramfilter_streams.serving.metrics import EXTRA
 
 SECONDS_FOR_HEADER = 10.0

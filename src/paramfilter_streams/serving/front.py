@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 from typing import Any
 
-from paramfilter.extras import extra
+from paramfilter.errors import extra
 from paramfilter_streams import Posterior, Worker
 from paramfilter_streams.events import NAME
 from paramfilter_streams.serving.about import About

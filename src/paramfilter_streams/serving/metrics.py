@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from paramfilter.extras import extra
+from paramfilter.errors import extra
 from paramfilter_streams import Worker
 from paramfilter_streams.histogram import BUCKETS, Histogram
 from paramfilter_streams.snapshots.schedule import Schedule

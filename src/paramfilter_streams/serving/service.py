@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from paramfilter.errors import DataError
-from paramfilter.extras import extra
+from paramfilter.errors import DataError, extra
 from paramfilter_streams import Worker
 from paramfilter_streams.serving.about import about_filter
 from paramfilter_streams.serving.configuration import Configuration, Http, read_configuration

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from paramfilter.errors import StoreError
-from paramfilter.extras import extra
+from paramfilter.errors import StoreError, extra
 
 EXTRA = "backfill"
 """The extra that brings pyarrow."""

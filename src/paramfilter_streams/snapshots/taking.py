@@ -22,8 +22,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paramfilter.errors import StoreError
-from paramfilter.extras import extra
+from paramfilter.errors import StoreError, extra
 from paramfilter_streams.records import CHECKSUM
 from paramfilter_streams.snapshots.folders import Folder, folder_at, read_all
 from paramfilter_streams.snapshots.images import (
