@@ -40,10 +40,8 @@ def make_model() -> pf.StateSpaceModel:
     return pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.3), r=0.5)
 
 
-def make_filter(kind: str, size: int) -> Filter:
-    if kind == "nodes":
-        return pf.node_filter(make_model(), size, num_kept=NUM_KEPT)
-    return pf.extended_parameter_filter(make_model(), size)
+def make_filter(size: int) -> Filter:
+    return pf.node_filter(make_model(), size, num_kept=NUM_KEPT)
 
 
 def write_data(folder: Path, num_series: int, num_times: int) -> np.ndarray:
@@ -89,8 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--series", type=int, default=1_000_000)
     parser.add_argument("--times", type=int, default=50)
-    parser.add_argument("--filter", choices=["nodes", "particles"], default="nodes")
-    parser.add_argument("--size", type=int, default=32, help="number of nodes or particles")
+    parser.add_argument("--size", type=int, default=32, help="number of nodes")
     parser.add_argument("--files", type=int, default=64)
     parser.add_argument("--workers", type=int, nargs="*", default=(2,))
     options = parser.parse_args()
@@ -103,13 +100,12 @@ def main() -> None:
         size = sum(file.stat().st_size for file in (folder / "shared").iterdir()) / 2**20
         for num_workers in options.workers:
             target = folder / f"posteriors-{num_workers}"
-            make = functools.partial(make_filter, options.filter, options.size)
+            make = functools.partial(make_filter, options.size)
             with Footprint() as footprint:
                 report = backfill(make, folder / "shared", target, num_workers=num_workers, progress=True)
             row = {
                 "series": options.series,
                 "times": options.times,
-                "filter": options.filter,
                 "size": options.size,
                 "workers": num_workers,
                 "megabytes_of_parquet": round(size, 1),
@@ -123,7 +119,7 @@ def main() -> None:
                 "distance_from_exact_means_in_sds": round(distance(target, folder / "shared"), 4),
             }
             print(json.dumps(row), flush=True)
-            put_row("backfill", {"precision": "float32"}, row, ("series", "filter", "size", "workers"))
+            put_row("backfill", {"precision": "float32"}, row, ("series", "size", "workers"))
     finally:
         shutil.rmtree(folder)
 

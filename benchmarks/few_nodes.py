@@ -1,7 +1,6 @@
-"""Node filters with few nodes for each parameter, or far narrower posteriors than priors.
+"""Node filters with few nodes for each parameter: `python -m benchmarks.few_nodes [problem ...]`.
 
-    python -m benchmarks.few_nodes [problem ...]       problems of the contest, `accuracy=0.1`, 6 runs on each data set
-    python -m benchmarks.few_nodes --slopes 10 --prior-sd 100      a regression whose posterior is known, default size
+Problems of the contest, `accuracy=0.1`, 6 runs on each data set.
 
 Errors are in sds of the reference: rms over parameters and runs, the worst of all, and the median of the largest error
 that `posterior.error()` tells. `flagged` is the share of runs that report too few nodes.
@@ -14,9 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-import numpyro.distributions as dist
 
 import paramfilter as pf
 from benchmarks.contest import references
@@ -27,26 +24,16 @@ CASES = {"tracking": 64, "regime_switching": 32, "multispecies": 128, "seat_belt
 """Problems and numbers of nodes."""
 RUNS, MOST_DATA_SETS = 6, 2
 """Runs on each data set, of which real problems have one."""
-NOISE = 0.1
-"""Variance of an observation of the regression, given its slopes: 0.1^2 + 0.3^2."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Compare node filters of few nodes with references.")
     parser.add_argument("problems", nargs="*", default=list(CASES), metavar="problem")
-    parser.add_argument("--slopes", type=int, help="of a regression, in place of the problems")
-    parser.add_argument("--prior-sd", type=float, default=100.0)
-    parser.add_argument("--num-nodes", type=int, help="the default size of the regression unless given")
-    parser.add_argument("--num-steps", type=int, default=20)
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--num-nodes", type=int, help="of all problems")
     chosen = parser.parse_args(arguments)
-    if chosen.slopes is None:
-        for name in chosen.problems:
-            num_nodes = chosen.num_nodes or CASES[name]
-            print(name, num_nodes, said(list(on_problem(name, num_nodes))), flush=True)
-    else:
-        runs = on_regression(chosen.slopes, chosen.prior_sd, chosen.num_nodes, chosen.num_steps, chosen.seeds)
-        print(said(list(runs)))
+    for name in chosen.problems:
+        num_nodes = chosen.num_nodes or CASES[name]
+        print(name, num_nodes, said(list(on_problem(name, num_nodes))), flush=True)
 
 
 def on_problem(name: str, num_nodes: int) -> Iterator[tuple[bool, np.ndarray, float]]:
@@ -58,27 +45,6 @@ def on_problem(name: str, num_nodes: int) -> Iterator[tuple[bool, np.ndarray, fl
         stream = np.asarray(data(problem, data_set)[1]), inputs_of(problem)
         for run in range(RUNS):
             yield outcome(filter, 100 * data_set + run, stream, right["mean"], right["sd"])
-
-
-def on_regression(
-    num_slopes: int, prior_sd: float, num_nodes: int | None, num_steps: int, num_seeds: int
-) -> Iterator[tuple[bool, np.ndarray, float]]:
-    """Run a filter on regressions with a known posterior."""
-    model = pf.StateSpaceModel(
-        prior={"slopes": dist.Normal(jnp.zeros(num_slopes), prior_sd)},
-        initial=lambda theta, inputs: dist.Normal(0.0, 0.1),
-        transition=lambda theta, x, inputs: dist.Normal(0.0, 0.1),
-        observation=lambda theta, x, inputs: dist.Normal(x + jnp.dot(theta["slopes"], inputs), 0.3),
-        example_inputs=jnp.zeros(num_slopes),
-    )
-    filter = pf.node_filter(model, num_nodes, num_kept=num_steps)
-    for seed in range(num_seeds):
-        draws = np.asarray(jax.random.normal(jax.random.key(seed), (num_steps + 1, num_slopes + 1)))
-        inputs, slopes = draws[:-1, 1:], 0.3 * prior_sd * draws[-1, 1:]
-        ys = inputs @ slopes + np.sqrt(NOISE) * draws[:-1, 0]
-        covariance = np.linalg.inv(inputs.T @ inputs / NOISE + np.eye(num_slopes) / prior_sd**2)
-        mean, sd = covariance @ inputs.T @ ys / NOISE, np.sqrt(np.diag(covariance))
-        yield outcome(filter, seed, (ys, inputs), {"slopes": mean}, {"slopes": sd})
 
 
 def outcome(filter: Any, seed: int, stream: Any, mean: dict, sd: dict) -> tuple[bool, np.ndarray, float]:

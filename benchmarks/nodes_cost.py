@@ -4,9 +4,7 @@ For each model, in one process and in turn:
 
 - run: CPU microseconds an observation of `pf.run`, renewals included; step: of single calls of `filter.step`;
 - hot: of the compiled program alone, over the same arithmetic written bare (`ratio`): the inner filters of all nodes,
-  the sum of log likelihoods and the effective sample size, and the moments that a history records, in a `lax.scan`;
-- instructions of the program, before and after optimizing, and bytes of the state, kept data apart;
-- extended: microseconds an observation of `pf.run` with the extended parameter filter of the same model, 500 particles.
+  the sum of log likelihoods and the effective sample size, and the moments that a history records, in a `lax.scan`.
 
 Medians of several turns; each row is kept in `results/nodes_cost.json`.
 """
@@ -15,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,15 +23,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import paramfilter as pf
-from benchmarks.step import in_turn
 from benchmarks.tables import put_row
 from benchmarks.truth.problems import PROBLEMS
-from paramfilter.filters.advance import WINDOW, window_of
+from paramfilter.filters.window import WINDOW, window_of
 from paramfilter.nodes.advance import advance
 
-NUM_STEPS, NUM_SHORT, NUM_CALLS = 2048, 128, 50
-NUM_PARTICLES = 500
-HEADING = {"units": "CPU microseconds an observation; bytes of a state without the kept data"}
+NUM_STEPS, NUM_CALLS, NUM_ROUNDS = 2048, 50, 9
+HEADING = {"units": "CPU microseconds an observation"}
 
 
 @dataclass(frozen=True)
@@ -69,8 +66,8 @@ def measure(name: str, case: Case) -> dict[str, Any]:
     model = case.model()
     _, ys = pf.simulate(jax.random.key(0), model, case.truth, NUM_STEPS + WINDOW)
     ys, coming = np.asarray(ys)[:NUM_STEPS], np.asarray(ys)[NUM_STEPS:]
-    filter, extended = pf.node_filter(model), pf.extended_parameter_filter(model, NUM_PARTICLES)
-    start, extended_start = filter.init(jax.random.key(1)), extended.init(jax.random.key(1))
+    filter = pf.node_filter(model)
+    start = filter.init(jax.random.key(1))
     late, _ = pf.run(filter, start, ys, progress=False)
     window, _ = window_of((coming, None))
     program = filter.compiled(advance)
@@ -83,24 +80,28 @@ def measure(name: str, case: Case) -> dict[str, Any]:
             "step": lambda: calls(filter, late, coming[:NUM_CALLS]),
             "hot": lambda: program(patient, filter.blank, window, None, *steps),
             "bare": lambda: bare(patient.nodes, jnp.asarray(window)),
-            "extended": lambda: pf.run(extended, extended_start, ys[:NUM_SHORT], progress=False),
         }
     )
-    each = {"run": NUM_STEPS, "step": NUM_CALLS, "hot": WINDOW, "bare": WINDOW, "extended": NUM_SHORT}
+    each = {"run": NUM_STEPS, "step": NUM_CALLS, "hot": WINDOW, "bare": WINDOW}
     cost = {what: round(float(np.median(seconds[what])) / each[what] * 1e6, 2) for what in seconds}
-    lowered = jax.jit(functools.partial(advance, filter)).lower(patient, filter.blank, window, None, *steps)
-    compiled = lowered.compile()
-    leaves = jax.tree.leaves((late.nodes, late.trigger))
     return {
         "model": name,
         "filter": repr(filter),
         **cost,
         "ratio": round(float(np.median(seconds["hot"] / seconds["bare"])), 3),
-        "gain": round(cost["extended"] / cost["run"], 1),
-        "instructions": sum(" = " in line for line in lowered.as_text().splitlines()),
-        "compiled_instructions": sum(" = " in line for line in (compiled.as_text() or "").splitlines()),
-        "bytes": int(sum(np.asarray(leaf).nbytes for leaf in leaves)),
     }
+
+
+def in_turn(runs: dict[str, Callable[[], Any]]) -> dict[str, np.ndarray]:
+    """Time several things in turn, in CPU seconds; each is done once before, to be compiled."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(NUM_ROUNDS + 1):
+        for name, run in runs.items():
+            began = time.process_time()
+            jax.block_until_ready(run())
+            if turn > 0:
+                seconds[name].append(time.process_time() - began)
+    return {name: np.array(values) for name, values in seconds.items()}
 
 
 def calls(filter: Any, state: Any, ys: np.ndarray) -> Any:

@@ -1,11 +1,10 @@
 """The problems on which whole filters are judged: a model, the parameters that make its data, and a length.
 
 Data are drawn in JAX's default float32, whatever the caller's setting, so that a filter and its reference see the same
-numbers. The seed of a data set is that of its key. `PROBLEMS` has ten data sets each, seeds 0 to 9; `CONTEST` are those
-of PROTOCOL.md, with seeds 0 to 2 where they are simulated. Real series are read from packages that are installed in
-environments of their own.
+numbers. The seed of a data set is that of its key. `CONTEST` has the problems of PROTOCOL.md, with seeds 0 to 2 where
+they are simulated. Real series are read from packages that are installed in environments of their own.
 
->>> problem = PROBLEMS["sin"]
+>>> problem = CONTEST["sin"]
 >>> xs, ys = data(problem, seed=0)
 >>> ys.shape, str(ys.dtype)
 ((1000,), 'float32')
@@ -39,7 +38,6 @@ from benchmarks.models import (
     multispecies,
     rainfall_runoff,
     seat_belts,
-    smooth_transition,
     theta_logistic,
 )
 from benchmarks.models.common_factor import TRUTH as COMMON_FACTOR_TRUTH
@@ -49,7 +47,6 @@ from benchmarks.models.fitzhugh_nagumo import TRUTH as FITZHUGH_NAGUMO_TRUTH
 from benchmarks.models.multispecies import TRUTH as MULTISPECIES_TRUTH
 from benchmarks.models.rainfall_runoff import TRUTH as RAINFALL_RUNOFF_TRUTH
 from benchmarks.models.rainfall_runoff import inputs as weather
-from benchmarks.models.smooth_transition import TRUTH as SMOOTH_TRANSITION_TRUTH
 from paramfilter import models
 from paramfilter.models.cauchy_ar1 import TRUTH as CAUCHY_AR1_TRUTH
 from paramfilter.models.linear_gaussian import TRUTH as LINEAR_GAUSSIAN_TRUTH
@@ -60,7 +57,6 @@ from paramfilter.models.stochastic_volatility import TRUTH as STOCHASTIC_VOLATIL
 from paramfilter.models.tracking import TRUTH as TRACKING_TRUTH
 from paramfilter.types import Inputs, Theta
 
-SEEDS = tuple(range(10))
 CONTEST_SEEDS = (0, 1, 2)
 SEAT_BELT_MONTHS = 192
 
@@ -119,15 +115,6 @@ def table(*problems: Problem) -> dict[str, Problem]:
     return {problem.name: problem for problem in problems}
 
 
-PROBLEMS = table(
-    Problem("sin", models.sin, SIN_TRUTH, 1000),
-    Problem("cauchy_ar1", models.cauchy_ar1, CAUCHY_AR1_TRUTH, 1000),
-    Problem("star", models.star, STAR_TRUTH, 1000),
-    Problem("stochastic_volatility", models.stochastic_volatility, STOCHASTIC_VOLATILITY_TRUTH, 500),
-    Problem("smooth_transition", smooth_transition, SMOOTH_TRANSITION_TRUTH, 500),
-    Problem("multispecies", multispecies, MULTISPECIES_TRUTH, 300),
-)
-
 HELD_OUT = table(
     Problem(
         "seat_belts",
@@ -144,11 +131,11 @@ HELD_OUT = table(
 """Problems that were chosen before anything was run on them, and that no default was made on."""
 
 CONTEST = table(
-    PROBLEMS["sin"],
-    PROBLEMS["cauchy_ar1"],
-    PROBLEMS["star"],
+    Problem("sin", models.sin, SIN_TRUTH, 1000),
+    Problem("cauchy_ar1", models.cauchy_ar1, CAUCHY_AR1_TRUTH, 1000),
+    Problem("star", models.star, STAR_TRUTH, 1000),
     Problem("ar1", ar1, LINEAR_GAUSSIAN_TRUTH, 1000),
-    PROBLEMS["stochastic_volatility"],
+    Problem("stochastic_volatility", models.stochastic_volatility, STOCHASTIC_VOLATILITY_TRUTH, 500),
     Problem("pound_dollar", models.stochastic_volatility, {}, 750, recorded=recorded.pound_dollar),
     Problem("nutria", nutria, {}, 120, recorded=recorded.nutria),
     Problem("tracking", models.tracking, TRACKING_TRUTH, 500),
@@ -162,7 +149,7 @@ CONTEST = table(
         weather,
         ((20, 24), (80, 95), (200, 230)),
     ),
-    PROBLEMS["multispecies"],
+    Problem("multispecies", multispecies, MULTISPECIES_TRUTH, 300),
     *HELD_OUT.values(),
 )
 

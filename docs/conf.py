@@ -55,14 +55,13 @@ autosummary_generate = True
 autosummary_context = {
     "public_modules": [
         "paramfilter",
-        "paramfilter.beliefs",
+        "paramfilter.particles",
         "paramfilter.config",
         "paramfilter.models",
         "paramfilter.plots",
         "paramfilter.proposals",
         "paramfilter.references",
         "paramfilter.resampling",
-        "paramfilter.beliefs.samplers",
         "paramfilter_streams",
         "paramfilter_streams.backfilling",
         "paramfilter_streams.operations",

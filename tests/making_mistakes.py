@@ -118,7 +118,7 @@ def pair_filter() -> pf.ParticleFilter:
 
 
 @functools.cache
-def first_state(make: Callable[[], pf.ParticleFilter]) -> pf.filters.FilterState:
+def first_state(make: Callable[[], pf.ParticleFilter]) -> pf.particles.ParticleState:
     return make().init(jax.random.key(0))
 
 

@@ -198,18 +198,13 @@ def number_of_particles_in_quotes():
     pf.extended_parameter_filter(model(), "100")
 
 
-@of_filters(errors.ModelError, "cannot be shared out among 3 islands", "use 99 particles")
-def particles_that_islands_cannot_share(filter):
-    pf.ParticleFilter(filter.model, 100, pf.beliefs.PointMass(), num_islands=3)
-
-
 @of_filters(
     errors.ModelError,
-    "PointMass cannot be updated by AncestorMixing(num_ancestors=3)",
-    "use mixing=NoMixing()",
+    "PointMass cannot be mixed over ancestors",
+    "use mixing=None",
 )
 def three_ancestors(filter):
-    pf.ParticleFilter(filter.model, 100, pf.beliefs.PointMass(), mixing=pf.filters.AncestorMixing(3))
+    pf.ParticleFilter(filter.model, 100, pf.particles.PointMass(), mixing=pf.particles.AncestorMixing(3))
 
 
 @of_filters(errors.ArgumentError, "belief must be a Belief, got 'Grid'", "belief=Grid()")
@@ -222,18 +217,16 @@ def part_without_brackets(filter):
     pf.sir_filter(filter.model, 100, resampling=pf.resampling.Systematic)
 
 
-@of_filters(
-    errors.BeliefError, "Conjugate needs a Gaussian transition", "Use CrossInterpolation(), which takes any density"
-)
+@of_filters(errors.BeliefError, "Conjugate needs a Gaussian transition", "Use Grid(), which takes any density")
 def conjugate_belief_for_a_model_that_is_not(pair_filter):
     pf.storvik_filter(pair_filter.model, 100)
 
 
-@of_filters(errors.BeliefError, "needs a Gaussian transition, got Cauchy", "use TaylorOfLogDensity()")
+@of_filters(errors.BeliefError, "the transition is no Gaussian (Cauchy)", "use TaylorOfLogDensity()")
 def series_of_a_mean_that_does_not_exist(pair_filter):
-    pf.ParticleFilter(pair_filter.model, 100, pf.beliefs.TaylorOfMean())
+    pf.ParticleFilter(pair_filter.model, 100, pf.particles.TaylorOfMean())
 
 
-@of_filters(errors.BeliefError, "this model has 5", "use CrossInterpolation()")
+@of_filters(errors.BeliefError, "this model has 5", "use pf.auto_filter(model)")
 def chebyshev_for_five_parameters(pair_filter):
-    pf.ParticleFilter(pair_filter.model, 100, pf.beliefs.Grid())
+    pf.ParticleFilter(pair_filter.model, 100, pf.particles.Grid())

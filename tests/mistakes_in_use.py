@@ -112,12 +112,12 @@ def key_of_the_old_kind(filter):
     filter.init(jax.random.PRNGKey(0))
 
 
-@of_running(errors.ArgumentError, "state must be a FilterState, got None", "Begin with state = filter.init")
+@of_running(errors.ArgumentError, "state must be a ParticleState, got None", "Begin with state = filter.init")
 def run_without_a_first_state(filter, ys):
     pf.run(filter, None, ys)
 
 
-@of_running(errors.ArgumentError, "state must be a FilterState, got an array of shape (5,)", "run(filter, state, ys)")
+@of_running(errors.ArgumentError, "state must be a ParticleState, got an array of shape (5,)", "run(filter, state, ys)")
 def data_before_the_state(filter, state, ys):
     pf.run(filter, ys, state)
 
@@ -163,7 +163,7 @@ def code_that_does_not_exist():
     pf.explain("W99")
 
 
-@of_running(errors.ArgumentError, "got a FilterState", "explain(state.outcome)")
+@of_running(errors.ArgumentError, "got a ParticleState", "explain(state.outcome)")
 def explanation_of_a_state(state):
     pf.explain(state)
 
@@ -289,6 +289,8 @@ def mask_of_another_length(fleet, fleet_state):
     fleet.step(fleet_state, [0.1, 0.2], mask=[True])
 
 
-@of_fleets(errors.ArgumentError, "state must be a FleetState, got a FilterState", "fleet.init(jax.random.key(0), ids)")
+@of_fleets(
+    errors.ArgumentError, "state must be a FleetState, got a ParticleState", "fleet.init(jax.random.key(0), ids)"
+)
 def state_of_a_filter_for_a_fleet(fleet, state):
     fleet.step(state, [0.1, 0.2])

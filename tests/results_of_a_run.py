@@ -40,9 +40,9 @@ def simulated() -> Observations:
 
 
 @functools.cache
-def run() -> tuple[pf.filters.FilterState, pf.filters.History, Observations, Forecast]:
+def run() -> tuple[pf.particles.ParticleState, pf.filters.History, Observations, Forecast]:
     model, data = two_levels(), simulated()
-    filter = pf.ParticleFilter(model, 40, pf.beliefs.ShrinkingKernel(), num_islands=2)
+    filter = pf.ParticleFilter(model, 400, pf.particles.ShrinkingKernel())
     state, history = pf.run(filter, filter.init(jax.random.key(1), jnp.float32(0.0)), data)
     ahead = pf.predict(jax.random.key(2), filter, state, 8, jnp.zeros(8))
     return state, history, data, ahead

@@ -123,7 +123,7 @@ def test_vectors_and_inputs_have_a_column_for_each_component(tmp_path):
             observation=lambda theta, x, inputs: dist.Normal(x, 0.1).to_event(1),
             example_inputs=1.0,
         )
-        return pf.ParticleFilter(model, 64, pf.beliefs.Conjugate())
+        return pf.ParticleFilter(model, 64, pf.particles.Conjugate())
 
     pushes = np.tile([1.0, -1.0], 10)
     table = {"series": np.zeros(20, int), "left": 0.5 * pushes, "right": -0.7 * pushes, "push": pushes}

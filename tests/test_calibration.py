@@ -7,9 +7,8 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.beliefs import Conjugate
 from paramfilter.calibration import Calibration
-from paramfilter.filters import PairwiseMixing
+from paramfilter.particles import Conjugate
 from paramfilter.proposals import LookAhead
 
 NUM_RUNS = 300
@@ -21,7 +20,7 @@ LEAST_CHANCE = 1e-9
 @pytest.fixture(scope="module")
 def found() -> Calibration:
     model = pf.models.linear_gaussian(phi=dist.Normal(0.4, 0.15), r=1.0)
-    filter = pf.ParticleFilter(model, 200, Conjugate(), LookAhead(), num_islands=2, mixing=PairwiseMixing())
+    filter = pf.ParticleFilter(model, 200, Conjugate(), LookAhead())
     return pf.calibrate(jax.random.key(0), filter, TIMES, NUM_RUNS, progress=False)
 
 
@@ -34,7 +33,7 @@ def of_two_states() -> Calibration:
         transition=lambda theta, x, inputs: dist.Bernoulli(jnp.where(x == 1, 0.8, 0.2)),
         observation=lambda theta, x, inputs: dist.Normal(theta["gap"] * x, 0.3),
     )
-    filter = pf.sir_filter(model, 500, health=False)
+    filter = pf.sir_filter(model, 500)
     return pf.calibrate(jax.random.key(0), filter, (1, 3), 500, progress=False)
 
 
@@ -64,8 +63,7 @@ def test_too_sure_or_shifted_is_noticed():
     """Ranks of a posterior with half the right sd, and of one that is shifted by one sd."""
     standard = np.asarray(jax.random.normal(jax.random.key(1), (NUM_RUNS, 1, 2)))
     below = np.asarray(jax.scipy.special.ndtr(standard * np.array([2.0, 1.0]) + np.array([0.0, 1.0])))
-    nothing = np.zeros((NUM_RUNS, 1))
-    wrong = Calibration((1,), ("too sure", "shifted"), below, nothing, nothing.astype(int), nothing.astype(int))
+    wrong = Calibration((1,), ("too sure", "shifted"), below, np.zeros((NUM_RUNS, 1), int))
     assert all(chance[0] < LEAST_CHANCE for chance in wrong.chance().values())
     # A central 90 % interval at twice the scale holds P(|Z| < 1.645 / 2) = 59 %.
     assert wrong.cover()["too sure"][0] == pytest.approx(0.59, abs=0.17)

@@ -9,13 +9,14 @@ import warnings
 import weakref
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import paramfilter as pf
 from paramfilter import cli
-from paramfilter.cli import checkup, learning
+from paramfilter.cli import learning, names
 from paramfilter.cli.commands import app
 from paramfilter.cli.matching import Matching
 from paramfilter.cli.models_by_name import model_named
@@ -84,11 +85,11 @@ def test_run_writes_a_result_that_the_other_commands_read(call, folder, tmp_path
     code, _, said = call("plot", folder / "run.nc", f"again={folder / 'run.nc'}", "--out", tmp_path / "both.png")
     assert code == 0 and (tmp_path / "both.png").stat().st_size > 10_000, said
     code, out, _ = call("diagnose", folder / "run.nc")
-    assert code == cli.FOUND and "few paths are left" in out  # a plain particle filter, and it shows
+    assert code == names.FOUND and "distinct values of theta" in out  # a plain particle filter, and it shows
     code, out, _ = call("diagnose", folder / "run.nc", "--json")
     said = json.loads(out)
-    assert "W02" in [finding["code"] for finding in said["findings"]] and "W06" in said["passed"]
-    assert {"code": "W03", "reason": "one island"} in said["not_judged"]
+    assert "W01" in [finding["code"] for finding in said["findings"]] and "W06" in said["passed"]
+    assert {"code": "W12", "reason": "no OutlierGate"} in said["not_judged"]
 
 
 def test_a_pipe_is_followed_line_by_line_and_ends_where_the_file_does(call, folder):
@@ -137,7 +138,7 @@ def test_an_interrupt_before_the_first_row_ends_with_a_sentence(call, monkeypatc
 
     monkeypatch.setattr(pf.ParticleFilter, "step", interrupt)
     code, out, said = call("run", "sin", *LEARN, stdin="0.5\n")
-    assert (code, out) == (cli.FAILED, "")
+    assert (code, out) == (names.FAILED, "")
     assert said == "paramfilter: no row was taken in, so there is nothing to show or to write.\n"
 
 
@@ -161,7 +162,7 @@ def test_a_saved_state_is_forecast_as_csv(call, folder, tmp_path):
 
 
 def test_warnings_do_not_name_our_files(call):
-    call("explain", "W03")
+    call("explain", "W06")
     assert warnings.formatwarning("times", UserWarning, "a.py", 3) == "paramfilter: warning: times\n"
 
 
@@ -180,37 +181,14 @@ def test_tables_are_for_people(call, folder):
 
 
 def test_explain_and_help(call):
-    assert "islands disagree" in call("explain", "W03")[1]
+    assert "could explain an observation" in call("explain", "w06")[1]
     assert "W06" in call("explain", "2")[1]
     assert "Learn a model's parameters" in call("run", "--help")[1]
 
 
-def test_doctor_finds_this_machine_in_order(call):
-    code, out, _ = call("doctor", "--json")
-    found = json.loads(out)
-    assert code == 0 and found["wrong"] == [] and found["devices"]
-    assert found["versions"]["jax"] == __import__("jax").__version__
-
-
-@pytest.mark.parametrize(
-    ("limits", "words"),
-    [({"OPENBLAS_NUM_THREADS": "1"}, "in one thread"), ({"OMP_NUM_THREADS": "4"}, "take 4 threads"), ({}, "take all")],
-)
-def test_doctor_tells_of_threads(monkeypatch, limits, words):
-    for name in checkup.THREAD_LIMITS:
-        monkeypatch.delenv(name, raising=False)
-    for name, limit in limits.items():
-        monkeypatch.setenv(name, limit)
-    assert words in checkup.threads()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["sin", "pushed_model:pushed"])  # the second reads inputs
-def test_bench_counts_steps(call, model, monkeypatch, tmp_path):
-    monkeypatch.chdir(with_inputs(tmp_path))
-    code, out, said = call("bench", model, "--steps", "20", "--series", "2", "--json", *LEARN)
-    assert code == 0, said
-    assert json.loads(out)["steps a second"] > 0
+def test_doctor_prints_versions_and_devices(call):
+    code, out, _ = call("doctor")
+    assert code == 0 and f"jax {jax.__version__}" in out and "devices: cpu:0" in out
 
 
 @pytest.mark.parametrize(
@@ -236,14 +214,14 @@ def test_a_mistake_ends_with_a_sentence_and_code_1(call, folder, monkeypatch, wo
     monkeypatch.chdir(folder)
     (folder / "broken.parquet").write_bytes(b"PAR1xxxx")
     code, _, said = call(*words)
-    assert code == cli.FAILED
+    assert code == names.FAILED
     assert said.startswith("paramfilter: ") and message in said
     assert "Traceback" not in said
 
 
 def test_an_unknown_option_or_choice_ends_with_code_2(call):
-    assert call("run", "sin", "--particle", "5")[0] == cli.MISUSED
-    assert call("run", "sin", "--filter", "kalman")[0] == cli.MISUSED
+    assert call("run", "sin", "--particle", "5")[0] == 2
+    assert call("run", "sin", "--filter", "kalman")[0] == 2
 
 
 GOOD, BAD = [b"0.5", b"NA", b"-0.3"], b"1_000"
@@ -298,7 +276,7 @@ def test_strict_stops_at_the_first_line_that_cannot_be_read(call, tmp_path, is_f
     (tmp_path / "data.csv").write_bytes(text)
     source = [tmp_path / "data.csv"] if is_file else []
     code, _, said = call("run", "sin", *source, "--strict", "--save", saved, *LEARN, stdin=text)
-    assert code == cli.FAILED
+    assert code == names.FAILED
     assert said.endswith("paramfilter: line 4: column \"y\" holds '1_000' instead of a finite number.\n")
     assert is_file or pf.restore(saved, pf.sir_filter(pf.models.sin(), 50)).time == 3  # a file is read before it is run
 

@@ -90,7 +90,7 @@ def test_a_posterior_has_moments_quantiles_draws_and_a_density(filter, ran):
 def test_answers_come_in_the_order_of_the_prior_and_in_the_shape_of_the_levels(filter, ran):
     posterior = filter.posterior(ran[0])
     answers = (posterior.mean(), posterior.sd(), posterior.quantile(0.5), posterior.sample(jax.random.key(2), 3))
-    for answer in (*answers, posterior.chains(jax.random.key(2), 3), posterior.error()):
+    for answer in (*answers, posterior.error()):
         assert list(answer) == NAMES
     for levels, shape in ((0.5, ()), ([0.5], (1,)), ((0.1, 0.5, 0.9), (3,))):
         assert np.shape(posterior.quantile(levels)["bias"]) == shape

@@ -2,7 +2,6 @@
 
 import datetime
 import decimal
-import json
 import numbers
 import re
 import sys
@@ -258,15 +257,3 @@ def test_sizes_that_nothing_can_hold_are_refused_before_memory_is_asked_for(tmp_
     assert path.stat().st_size < 10**5
     with pytest.raises(DataError, match=r"says that it holds 32\.0 GB"):
         pf.results.load_result(path)
-    folder = tmp_path / "huge.zarr"
-    folder.mkdir()
-    codec = {"name": "bytes", "configuration": {"endian": "little"}}
-    store = {"zarr_format": 3, "node_type": "group", "attributes": {}}
-    (folder / "zarr.json").write_text(json.dumps(store))
-    whole = {"name": "regular", "configuration": {"chunk_shape": [4 * 10**9]}}
-    array = {"zarr_format": 3, "node_type": "array", "shape": [4 * 10**9], "data_type": "float64", "fill_value": 0.0}
-    array |= {"chunk_grid": whole, "chunk_key_encoding": {"name": "default"}, "codecs": [codec]}
-    (folder / "x").mkdir()
-    (folder / "x" / "zarr.json").write_text(json.dumps(array | {"attributes": {}, "dimension_names": ["time"]}))
-    with pytest.raises(DataError, match=r"says that it holds 32\.0 GB"):
-        pf.results.load_result(folder)

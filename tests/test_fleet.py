@@ -126,7 +126,7 @@ def test_per_series_inputs_reach_their_series():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("filter", [FILTER, pf.ParticleFilter(pf.models.sin(), 48, pf.beliefs.Grid(33))])
+@pytest.mark.parametrize("filter", [FILTER, pf.ParticleFilter(pf.models.sin(), 48, pf.particles.Grid(33))])
 def test_a_series_is_the_same_to_the_last_bit_in_a_batch_of_any_size(filter):
     fleet = Fleet(filter)
     ids = range(5 * BLOCK + 3)

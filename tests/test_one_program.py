@@ -13,7 +13,7 @@ YS = np.asarray(jax.random.normal(jax.random.key(0), (300,)))
 
 FILTERS = {
     "extended parameter filter": lambda: pf.extended_parameter_filter(
-        pf.models.sin(), 32, belief=pf.beliefs.Grid(33), proposal=pf.proposals.Bootstrap()
+        pf.models.sin(), 32, belief=pf.particles.Grid(33), proposal=pf.proposals.Bootstrap()
     ),
 }
 

@@ -17,13 +17,13 @@ from papers.epf2013.filters import compute_cauchy_filters, compute_sin_filters, 
 from papers.epf2013.gibbs import believed_log_densities, exact_log_densities, simulate_states
 from papers.epf2013.numbers import plain, write
 from papers.epf2013.orders import compute_sin_divergence, compute_sin_orders
-from papers.epf2013.series import cauchy_with_series, printed_cauchy, printed_star, star_with_series
 from papers.epf2013.series_alone import compute_series_alone
 from papers.epf2013.shrinkage import compute_sin_shrinkage, compute_star_shrinkage
 from papers.epf2013.taylor_densities import compute_taylor_densities
 
 import paramfilter as pf
 from paramfilter.models.sin import TRUTH as SIN_TRUTH
+from paramfilter.particles.printed import cauchy_with_series, printed_cauchy, printed_star, star_with_series
 
 DENSITY_LIMITS = {4: 1.0, 8: 1e-2, 12: 5e-5, 16: 5e-7}
 MEAN_LIMITS = {5: 5e-2, 9: 5e-5}

@@ -18,11 +18,7 @@ import paramfilter as pf
 from paramfilter.calibration import Calibration
 from paramfilter.plots.style import COLORS, MOST_POINTS
 
-PICTURES = (
-    *("parameters", "state", "health", "pairs", "prior_posterior", "forecast", "ranks", "convergence", "one_step"),
-    "forest",
-)
-FUNCTIONS = [name for name in pf.plots.__all__ if name != "LiveView"]
+PICTURES = [name for name in pf.plots.__all__ if name not in ("dashboard", "evidence")]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +38,7 @@ def test_one_call_draws_a_result_a_saved_one_and_a_comparison(name, saved):
     assert not matplotlib.pyplot.get_fignums()
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", pf.plots.__all__)
 def test_help_shows_the_one_signature_and_says_what_each_argument_does(name):
     function = getattr(pf.plots, name)
     arguments = ["results", "names", "truth", "level", "last", "title", "labels"]
@@ -106,7 +102,7 @@ def test_a_collapsed_filter_flattens_no_other_and_has_no_contraction():
     assert heights == pytest.approx({"prior": 1.0, "nodes": 1.0, "SIR (collapsed)": 1.0})
     words = [text.get_text() for text in axis.texts]
     assert words[0].endswith("%") and words[1] == "collapsed"
-    assert "SIR: W02" in _legend(pf.plots.health(both))
+    assert any(said.startswith("SIR: W01") for said in _legend(pf.plots.health(both)))
 
 
 def test_a_wide_prior_is_in_an_inset_and_the_panel_shows_the_posterior():
@@ -161,19 +157,6 @@ def test_one_step_forecasts_mark_what_lies_outside():
     assert outside[40] == 1e3 and "of the observations outside" in axis.get_title("left")
 
 
-def test_convergence_is_the_signed_error_in_sds():
-    _, history, _, _ = node_run()
-    axis = pf.plots.convergence(node_tree(), truth=TRUTH, names=["q"]).axes[0]
-    error = (history.theta.mean["q"] - TRUTH["q"]) / history.theta.sd["q"]
-    assert axis.lines[1].get_ydata()[-1] == pytest.approx(error[-1], rel=1e-5)
-    band = axis.patches[0].get_extents().transformed(axis.transData.inverted())
-    assert (band.ymin, band.ymax) == pytest.approx((-2, 2))
-    still = collapsed_tree().copy(deep=True)
-    still["filtered"]["q"].loc[{"moment": "sd"}] = 0.0
-    words = [text.get_text() for text in pf.plots.convergence(still, truth=TRUTH, names=["q"]).axes[0].texts]
-    assert words == ["sd has fallen to 0"]
-
-
 def test_evidence_is_the_cumulative_log_bayes_factor():
     both = {"nodes": node_tree(), "SIR": collapsed_tree()}
     figure = pf.plots.evidence(both)
@@ -222,9 +205,6 @@ def test_a_truth_that_changes_is_drawn_over_time():
     axis = pf.plots.parameters(node_tree(), names=["q"], truth={"q": path}).axes[0]
     truth = next(line for line in axis.lines if line.get_label() == "truth")
     assert np.array_equal(truth.get_ydata(), path)
-    _, history, _, _ = node_run()
-    error = pf.plots.convergence(node_tree(), names=["q"], truth={"q": path}).axes[0].lines[1].get_ydata()[-1]
-    assert error == pytest.approx((history.theta.mean["q"][-1] - 1.5) / history.theta.sd["q"][-1], rel=1e-5)
 
 
 def test_steps_are_counted_where_there_are_no_times():
@@ -238,17 +218,6 @@ def test_the_legend_names_the_normal_approximation_of_node_filters():
         draw = getattr(pf.plots, name)
         assert any("normal approximation" in said for said in _legend(draw(node_tree())))
         assert not any("normal approximation" in said for said in _legend(draw(collapsed_tree())))
-
-
-def test_a_live_view_follows_the_steps():
-    state, history, data, _ = node_run()
-    filter = history.filter
-    view = pf.plots.LiveView(filter, names=["q"], last=2, every=0.0)
-    for y, push in zip(data.ys[:3], data.inputs[:3], strict=True):
-        state, info = filter.step(state, y, push)
-        view.update(state, info)
-    assert view.history is not None and len(view.history) == 2
-    assert len(view.figure.axes[0].lines[0].get_ydata()) == 2
 
 
 def test_missing_stretches_are_shaded():
@@ -296,17 +265,10 @@ def test_a_long_run_costs_what_a_short_one_does():
     assert seconds(long) < 4 * seconds(node_tree())
 
 
-def test_error_against_order_wants_orders():
-    figure = pf.plots.error_against_order({3: node_tree(), 5: node_tree()})
-    assert list(figure.axes[0].lines[0].get_xdata()) == [3, 5]
-    with pytest.raises(pf.errors.DataError, match="must be orders"):
-        pf.plots.error_against_order({"three": node_tree()})
-
-
 def test_uniform_ranks_lie_on_zero_and_others_leave_the_band():
     uniform = np.linspace(0.00125, 0.99875, 400)[:, None, None] * np.ones((1, 1, 2))
     nothing = np.zeros((400, 1))
-    found = Calibration((10,), ("phi", "x"), uniform, nothing, nothing.astype(int), nothing.astype(int))
+    found = Calibration((10,), ("phi", "x"), uniform, nothing.astype(int))
     narrow = replace(found, ranks=uniform**2)
     axis = pf.plots.ranks({"right": found, "biased": narrow}).axes[0]
     low, high = (axis.lines[place].get_ydata() for place in (0, 1))
@@ -317,27 +279,14 @@ def test_uniform_ranks_lie_on_zero_and_others_leave_the_band():
 
 
 def test_the_band_of_ranks_holds_whole_lines_with_its_level():
-    from paramfilter.plots.ranks import NUM_PARTS, band_of
+    from paramfilter.plots.ranks import POINTS, band_of
 
     low, high = band_of(0.9, 100)
     draws = np.asarray(jax.random.uniform(jax.random.key(0), (2000, 100)))
-    points = np.linspace(0, 1, NUM_PARTS + 1)
-    shares = np.mean(draws[:, :, None] <= points, axis=1)
+    shares = np.mean(draws[:, :, None] <= POINTS, axis=1)
     inside = np.all((shares >= low) & (shares <= high), axis=1)
     # A band of whole counts holds a little more than 90 %; 2000 lines give it to 0.7 % (one standard error).
     assert 0.88 < np.mean(inside) < 0.95
-
-
-def test_the_animation_ends_where_the_run_ends():
-    moving = pf.plots.animation(node_tree(), names=["q"], truth=TRUTH)
-    last = list(moving.new_frame_seq())[-1]
-    assert last == len(node_tree()["filtered"]["time"]) - 1
-    curve, clock = moving._func(last)
-    top = curve.get_xdata()[np.argmax(curve.get_ydata())]
-    _, history, _, _ = node_run()
-    assert abs(top - history.theta.mean["q"][-1]) < history.theta.sd["q"][-1]
-    assert clock.get_text() == "after 60 steps"
-    moving._draw_was_started = True  # nobody saves this one
 
 
 @pytest.mark.parametrize(
@@ -415,7 +364,7 @@ def _long(num_steps):
 def test_the_legend_and_the_title_fit_into_the_figure(name):
     figure = getattr(pf.plots, name)(node_tree(), names=["q"] if name == "prior_posterior" else None)
     figure.canvas.draw()
-    parts = [figure.legends[0].get_window_extent(), figure._suptitle.get_window_extent()]
+    parts = [figure.legends[0].get_window_extent(), figure.texts[0].get_window_extent()]
     assert all(part.x0 >= 0 and part.x1 <= figure.bbox.width for part in parts)
 
 

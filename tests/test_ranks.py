@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from paramfilter.diagnostics.diagnosis import NUM_BINS, NUM_RANKS, SURPRISE_LIMIT
-from paramfilter.filters.health import Forecasts, predictive_rank
 from paramfilter.numerics.ranks import count_ranks, uniformity_p_value
+from paramfilter.particles.forecasts import Forecasts, predictive_rank
 
 NUM_HISTORIES = 100
 

@@ -39,7 +39,7 @@ def command(*words, **settings):
         (("--help",), 0, "Learn the static parameters"),
         (("run", "--help"), 0, "storvik"),
         (("plot", "--help"), 0, "prior_posterior"),
-        (("explain", "W03"), 0, "W03 islands disagree"),
+        (("explain", "W05"), 0, "W05 forecasts and observations do not match"),
         (("explain", "2"), 0, "W06"),
         (("explain", "W99"), 1, "no warning 'W99'"),
         (("run", "sni", "x.csv"), 1, "no model 'sni'; did you mean sin?"),

@@ -8,7 +8,6 @@ import pytest
 
 import paramfilter as pf
 from paramfilter.inspect.linear_structure import linear_structure
-from paramfilter.proposals import LookAhead
 from paramfilter.warm_start import model_from_draws
 
 NUM_DRAWS = 4000
@@ -41,12 +40,12 @@ def test_the_second_half_of_the_data_completes_the_first():
     _, ys = pf.simulate(jax.random.key(0), model, TRUTH, 300)
     right = pf.references.kalman_grid(model, ys)
     warm = model_from_draws(model, *exact_draws(model, ys[:200]))
-    filter = pf.ParticleFilter(warm, 1000, pf.beliefs.CrossInterpolation(), LookAhead())
+    filter = pf.node_filter(warm)
     state, _ = pf.run(filter, filter.init(jax.random.key(1)), ys[200:], progress=False)
     posterior = filter.posterior(state)
     for name in TRUTH:
         mean, sd = float(right.mean()[name]), float(right.sd()[name])
-        # The Gaussian likeness and 1000 particles are each good for about 0.1 sd.
+        # The Gaussian likeness is good for about 0.1 sd.
         assert float(posterior.mean()[name]) == pytest.approx(mean, abs=0.45 * sd)
         assert float(posterior.sd()[name]) == pytest.approx(sd, rel=0.25)
 
@@ -116,20 +115,3 @@ class TestWhatIsRefused:
         _, draws = correlated
         with pytest.warns(UserWarning, match=r"\['phi'\] are far from Gaussian"):
             model_from_draws(level(), {**draws, "phi": np.exp(3 * np.abs(draws["phi"] - 0.8) / 0.05)})
-
-
-@pytest.mark.slow
-def test_islands_are_handed_out_as_chains():
-    model = level(r=0.5)
-    filter = pf.ParticleFilter(model, 40, Conjugate(), num_islands=4)
-    state, _ = filter.step(filter.init(jax.random.key(2)), 0.4)
-    apart = jnp.repeat(jnp.arange(4.0), 10)
-    shift = state.statistics[0].shift
-    told = type(shift)(shift.total + 1e3 * apart[:, None], shift.lost)
-    moved = type(state)(
-        **{**vars(state), "statistics": (type(state.statistics[0])(state.statistics[0].precision, told),)}
-    )
-    chains = filter.posterior(moved).chains(jax.random.key(3), 50)["phi"]
-    assert chains.shape == (4, 50)
-    # Each chain holds its own island: what the islands were told differs by several of their sds.
-    assert np.all(np.diff(np.asarray(jnp.mean(chains, axis=1))) > 4 * float(jnp.max(jnp.std(chains, axis=1))))

@@ -1,7 +1,7 @@
 """The contest of PROTOCOL.md.
 
     python -m benchmarks.contest run [problem ...] [--entries ours numpyro ...] [--algorithms nuts ...]
-    python -m benchmarks.contest enter NAME       all problems by contest/entries/NAME.py, with a picture in NAME.png
+    python -m benchmarks.contest enter NAME       all problems by contest/entries/NAME.py
     python -m benchmarks.contest small            two problems, four entries, a tenth of the budget: is all in order?
     python -m benchmarks.contest table            what was measured
 
@@ -14,7 +14,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from benchmarks.contest import charts, rows, table
+from benchmarks.contest import rows, table
 from benchmarks.contest.entry import entries
 from benchmarks.contest.one_more import keep_up_all
 from benchmarks.contest.run import BUDGET, contest_all
@@ -52,11 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     elif chosen.command == "enter":
         contest_all([*CONTEST.values()], [known[chosen.name]], None, BUDGET, CORES)
         keep_up_all([*CONTEST.values()], [known[chosen.name]], None, CORES)
-        import matplotlib.pyplot as plt
-
         print(table.standing(chosen.name))
-        charts.pictures(plt, chosen.name).savefig(f"{chosen.name}.png", dpi=150)
-        print(f"Its lines are blue in {chosen.name}.png.")
     else:
         asked = [CONTEST[name] for name in chosen.problems or CONTEST]
         taking_part = [known[name] for name in chosen.entries]

@@ -12,7 +12,7 @@ from benchmarks.contest.table import UNFINISHED, is_finished, note_of, or_nan, p
 from benchmarks.problems import HELD_OUT
 from benchmarks.tables import rows_of
 
-BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"
+BLUE, ORANGE = "#0072b2", "#d55e00"
 """Of Okabe and Ito, which the color-blind can tell apart."""
 LABEL_HEIGHT = 9.0
 """Points."""
@@ -90,37 +90,3 @@ def keeping_up_figure(plt: Any) -> Any:
     for axes in panels.ravel()[len(names) :]:
         axes.remove()
     return figure
-
-
-def pictures(plt: Any, marked: str = OURS) -> Any:
-    """Return a figure with a panel for each problem: error against CPU seconds, one entry's lines in blue."""
-    names = problems()
-    num_rows = -(-len(names) // 4)
-    figure, panels = plt.subplots(num_rows, 4, figsize=(11, 2.5 * num_rows), squeeze=False, layout="constrained")
-    for name, axes in zip(names, panels.ravel(), strict=False):
-        picture(name, axes, marked)
-    for axes in panels.ravel()[len(names) :]:
-        axes.remove()
-    return figure
-
-
-def picture(problem: str, axes: Any, marked: str) -> None:
-    """Draw error against CPU seconds, a line for each ladder: yardsticks that we wrote are gray."""
-    ladders: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for row, verdict in rows.judged(problem):
-        place = (row["library"], row["algorithm"])
-        ladders.setdefault(place, []).append((verdict.cpu_seconds, float(verdict.error[-1])))
-    for (library, algorithm), points in ladders.items():
-        kind = rows.kind_of(problem, library, algorithm)
-        is_yardstick = kind == "rival" and library == OURS
-        is_thick = kind == "default" if marked == OURS else library == marked
-        times, errors = zip(*sorted(points), strict=True)
-        color = GREY if is_yardstick else BLUE if library == marked else ORANGE
-        width, size = (2.5, 6) if is_thick else (0.8, 3)
-        axes.plot(times, errors, color=color, marker="o", ms=size, lw=width, zorder=3 if is_thick else 2)
-    for bar in rows.BARS:
-        axes.axhline(bar, color="0.5", lw=0.8, zorder=1)
-    mark = " *" if problem in HELD_OUT else ""
-    axes.set(xscale="log", yscale="log", title=f"{problem}{mark}", xlabel="CPU seconds", ylabel="error, sd")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_minor_formatter("")

@@ -24,7 +24,7 @@ import paramfilter as pf
 from benchmarks.contest.entry import entry
 from benchmarks.contest.models.flat import model_of
 from benchmarks.contest.program import Program, task_of
-from benchmarks.problems import CONTEST, PROBLEMS, data, inputs_of
+from benchmarks.problems import CONTEST, data, inputs_of
 
 NUM_STEPS = 40
 SEEDS = list(range(8))
@@ -64,7 +64,7 @@ CHECKS = {
 
 def check_densities() -> None:
     """Print the worst difference between the two ways to write each model."""
-    for problem in (PROBLEMS | CONTEST).values():
+    for problem in CONTEST.values():
         inputs = inputs_of(problem)
         found = answers("particles", problem.name, [0.0], "densities", {"num_draws": 200}, [0], inputs)[0]["mean"][0]
         with jax.enable_x64(True):

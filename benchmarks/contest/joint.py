@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import paramfilter as pf
-from benchmarks.references import NUM_CHAINS, Draws, nuts
+from benchmarks.contest.chains import NUM_CHAINS, Draws, nuts
 from paramfilter.gaussian import known_gaussian
 from paramfilter.types import Inputs, Theta
 

@@ -53,7 +53,6 @@ ASKED: dict[tuple[str, str], tuple[str, str]] = {
     ("ours", "auto"): (GOES_ON, "auto"),
     ("ours", "node"): (GOES_ON, "node"),
     ("ours", STEPS): (GOES_ON, "node"),
-    ("ours", "extended_parameter"): (GOES_ON, "extended_parameter"),
     ("ours", "liu_west"): (GOES_ON, "liu_west"),
     ("numpyro", "padded_nuts"): (WARM, "nuts"),
     ("numpyro", "unpadded_nuts"): (WARM, "nuts"),

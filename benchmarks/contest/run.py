@@ -19,7 +19,7 @@ from benchmarks.contest import rows
 from benchmarks.contest.entry import Entry, Ladder
 from benchmarks.contest.program import Failed, Program, TooSlow, task_of
 from benchmarks.problems import CONTEST, Problem, data, inputs_of
-from paramfilter.auto import choose_algorithm
+from paramfilter.presets import choose_algorithm
 
 BUDGET = 10.0
 """CPU seconds a run."""

@@ -228,17 +228,6 @@ def sizes() -> tuple[list[str], list[list[object]]]:
     return header, lines
 
 
-def evidence() -> tuple[list[str], list[list[object]]]:
-    """Return the errors of log evidence."""
-    header = ["problem", "algorithm", "size", "error, nats", "standard error", "sd of one run", "biased"]
-    lines = [
-        [row["problem"], name_of(row), _size(row), f"{row['error']:+.2f}", f"{row['standard_error']:.2f}",
-         f"{row['one_run']:.2f}", row["suspicious"]]
-        for row in rows_of("evidence")
-    ]  # fmt: skip
-    return header, lines
-
-
 def name_of(row: rows.Row) -> str:
     """Name an algorithm."""
     return f"{row['library']} `{row['algorithm']}`"

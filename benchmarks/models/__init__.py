@@ -7,7 +7,6 @@ from benchmarks.models.inflation import inflation
 from benchmarks.models.multispecies import multispecies
 from benchmarks.models.rainfall_runoff import rainfall_runoff
 from benchmarks.models.seat_belts import seat_belts
-from benchmarks.models.smooth_transition import smooth_transition
 from benchmarks.models.theta_logistic import theta_logistic
 
 __all__ = [
@@ -18,6 +17,5 @@ __all__ = [
     "multispecies",
     "rainfall_runoff",
     "seat_belts",
-    "smooth_transition",
     "theta_logistic",
 ]

@@ -8,15 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.support.models import (
-    ROUNDING,
     agrees,
     simulates_finite_series,
     stays_finite_over_the_prior,
     survives_coordinates,
 )
-
-import paramfilter as pf
-from paramfilter.models.star import TRUTH as STAR_TRUTH
 
 NUM_STEPS = 500
 FORMULA_TOLERANCE = 1e-4
@@ -24,7 +20,6 @@ FORMULA_TOLERANCE = 1e-4
 
 NAMES = (
     "theta_logistic",
-    "smooth_transition",
     "multispecies",
     "epidemic",
     "rainfall_runoff",
@@ -64,21 +59,6 @@ def test_theta_logistic_density_is_its_formula(x_prev, x):
     mean = x_prev + r * (1 - (np.exp(x_prev) / capacity) ** shape)
     theta = {"r": r, "K": capacity, "theta": shape, "sigma": sigma}
     agrees(MODELS["theta_logistic"], theta, x_prev, x, 1.1, stats.norm(mean, sigma), stats.norm(x, 0.2))
-
-
-@pytest.mark.parametrize("x_prev, x", [(1.0, 0.4), (6.0, 1.0), (-4.0, -3.0)])
-def test_smooth_transition_density_is_its_formula(x_prev, x):
-    theta = {"gamma": 1.2, "c": 2.0, "low": 0.8, "high": -0.2, "sigma": 0.7}
-    switch = 1 / (1 + np.exp(-1.2 * (x_prev - 2.0)))
-    mean = 0.8 * x_prev * (1 - switch) - 0.2 * x_prev * switch
-    agrees(MODELS["smooth_transition"], theta, x_prev, x, x + 0.05, stats.norm(mean, 0.7), stats.norm(x, 0.1))
-
-
-def test_smooth_transition_with_the_coefficients_of_star_is_star():
-    x_prev, x = jnp.float32(2.5), jnp.float32(1.0)
-    known = pf.models.star().transition_log_prob(STAR_TRUTH, x_prev, x, None)
-    unknown = MODELS["smooth_transition"].transition_log_prob(TRUTHS["smooth_transition"], x_prev, x, None)
-    np.testing.assert_allclose(unknown, known, rtol=ROUNDING)
 
 
 def test_multispecies_density_is_its_formula():

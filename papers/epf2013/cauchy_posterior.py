@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from paramfilter.model import StateSpaceModel
+import paramfilter as pf
 from paramfilter.references import theta_grid
 
 REACH = 8.0
@@ -22,8 +22,8 @@ REACH = 8.0
 
 SPACING = 1.0
 """Of the grid, in scales of the Cauchy shocks: their density has a pole at distance 1, so the trapezoid rule errs by
-exp(-2 pi) = 2e-3 of a step's likelihood. Over ten data sets of 1000 observations, halving it moved the posterior mean
-by at most 1e-4 sds (benchmarks/results/references/cauchy_ar1.json)."""
+exp(-2 pi) = 2e-3 of a step's likelihood. On three data sets of 1000 observations, halving it moved the posterior mean
+by at most 1e-4 sds (benchmarks/results/references/contest.json)."""
 
 NUM_THETA_NODES = 65
 OBSERVATION_SD = 10.0
@@ -40,7 +40,7 @@ class CauchyPosterior:
 
 
 def cauchy_posterior_of(
-    model: StateSpaceModel, ys: Float[np.ndarray, " time"], *, check: bool = False
+    model: pf.StateSpaceModel, ys: Float[np.ndarray, " time"], *, check: bool = False
 ) -> CauchyPosterior:
     """Integrate over the states on grids around each observation, and over a; with `check`, again on finer grids."""
     with jax.enable_x64(True):

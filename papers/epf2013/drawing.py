@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from paramfilter.errors import extra
-from paramfilter.plots.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
-
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
+"""Of M. Okabe and K. Ito, Color Universal Design (2008)."""
 BLACK, GREY = "#000000", "#777777"
 LADDER = (SKY, GREEN, ORANGE, VERMILION, PURPLE, BLUE)
 """For curves that have an order: T, or the order of a series."""
@@ -23,10 +22,11 @@ STYLE = {
 
 def mosaic(layout: list[list[str]], width: float, height: float, **keywords: Any) -> tuple[Any, dict[str, Any]]:
     """Return an empty figure, in inches, and its panels by name."""
-    matplotlib = extra("matplotlib", "plots")
-    figure_class = extra("matplotlib.figure", "plots").Figure
+    import matplotlib
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context(STYLE):
-        figure = figure_class(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         return figure, figure.subplot_mosaic(layout, **keywords)
 
 

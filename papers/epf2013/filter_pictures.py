@@ -17,7 +17,7 @@ FAR_OFF = 6.0
 """Errors, in sds, beyond which their axis is logarithmic."""
 
 SYMBOLS = {"theta": "θ", "gamma": "γ"}
-COLOURS = {"SIR": drawing.VERMILION, "Liu–West": drawing.ORANGE, "EPF": drawing.GREEN, "our": drawing.BLUE}
+COLOURS = {"SIR": drawing.VERMILION, "Liu–West": drawing.ORANGE, "EPF": drawing.GREEN, "grid": drawing.BLUE}
 """By the first word of a filter's label; a second one of the same kind is purple."""
 
 

@@ -15,17 +15,13 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
+import paramfilter as pf
 from papers.epf2013.numbers import Results
-from paramfilter.filters import ParticleFilter
-from paramfilter.model import StateSpaceModel, simulate
-from paramfilter.outcome import Outcome
-from paramfilter.running import run
-from paramfilter.types import Theta
 
 FIRST_RUN_SEED = 1000
 """Of the filters: data set k is run with the key of this plus k."""
 
-EVERY_KIND = ("sir", "liu_west", "printed", "default", "other readings")
+EVERY_KIND = ("sir", "liu_west", "printed", "grid", "other readings")
 """Of what a figure runs."""
 
 NUM_SHOWN = 125
@@ -43,7 +39,7 @@ class Contender:
     """
 
     label: str
-    make: Callable[[], ParticleFilter]
+    make: Callable[[], pf.ParticleFilter]
     in_float64: bool = False
 
 
@@ -57,8 +53,8 @@ class Setting:
         exact: From observations to the exact posterior's means and sds.
     """
 
-    model: StateSpaceModel
-    truth: Theta
+    model: pf.StateSpaceModel
+    truth: Mapping[str, Any]
     exact: Callable[[np.ndarray], tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 
@@ -85,10 +81,10 @@ DataSets = Mapping[int, tuple[np.ndarray, np.ndarray]]
 """States and observations, by seed."""
 
 
-def draw_data(model: StateSpaceModel, truth: Theta, seeds: Sequence[int], num_steps: int) -> DataSets:
+def draw_data(model: pf.StateSpaceModel, truth: Mapping[str, Any], seeds: Sequence[int], num_steps: int) -> DataSets:
     """Draw the data sets of some seeds."""
     with jax.enable_x64(False):
-        pairs = {seed: simulate(jax.random.key(seed), model, truth, num_steps) for seed in seeds}
+        pairs = {seed: pf.simulate(jax.random.key(seed), model, truth, num_steps) for seed in seeds}
         return {seed: (np.asarray(xs), np.asarray(ys)) for seed, (xs, ys) in pairs.items()}
 
 
@@ -122,13 +118,13 @@ def run_all(contender: Contender, data: DataSets, times: np.ndarray) -> Results:
 
     Its CPU seconds are those of the last data set, so that compiling is left out.
     """
-    first, ends, flags, seconds = {}, [], Outcome.OK, 0.0
+    first, ends, flags, seconds = {}, [], pf.Outcome.OK, 0.0
     with jax.enable_x64(contender.in_float64):
         filter = contender.make()
         for seed, (_, ys) in tqdm(data.items(), contender.label, leave=False, disable=None):
             began = time.process_time()
             key = jax.random.key(FIRST_RUN_SEED + seed)
-            state, history = run(filter, filter.init(key), ys, progress=False)
+            state, history = pf.run(filter, filter.init(key), ys, progress=False)
             mean, sd = (jax.tree.map(np.asarray, part) for part in (history.theta.mean, history.theta.sd))
             seconds = time.process_time() - began
             if not first:
@@ -137,13 +133,13 @@ def run_all(contender: Contender, data: DataSets, times: np.ndarray) -> Results:
                     "sd": {k: v[times - 1] for k, v in sd.items()},
                 }
             ends.append({"mean": {k: v[-1] for k, v in mean.items()}, "sd": {k: v[-1] for k, v in sd.items()}})
-            flags |= Outcome(int(state.outcome))
+            flags |= pf.Outcome(int(state.outcome))
     return {
         "num_particles": filter.num_particles,
         "belief": filter.bound_belief.name,
         "along": first,
         "ends": ends,
-        "flags": [flag.name for flag in Outcome if flag in flags and flag],
+        "flags": [flag.name for flag in pf.Outcome if flag in flags and flag],
         "cpu_seconds": round(seconds, 1),
     }
 

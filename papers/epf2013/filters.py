@@ -1,7 +1,7 @@
 """Figures 5, 6 and 7 of the paper: SIR, Liu-West and the extended parameter filter on SIN, Cauchy AR(1) and STAR.
 
 The paper's filters have its sizes: 50,000 particles for SIR and Liu-West, 100 to 1000 for its own. The last of each
-figure is this library's default with 100 particles, on the same data.
+figure has 100 or 400 particles with values on a grid of theta in place of the series.
 """
 
 from __future__ import annotations
@@ -12,55 +12,54 @@ from typing import Any
 
 import numpy as np
 
+import paramfilter as pf
 from papers.epf2013.cauchy_posterior import cauchy_posterior_of
 from papers.epf2013.filter_pictures import draw_filters
 from papers.epf2013.filter_runs import Contender, Setting, Size, compare_filters, draw_data, run_all
 from papers.epf2013.numbers import Results
-from papers.epf2013.series import PAPER_LOOP, printed_cauchy, printed_sin, printed_star
-from paramfilter.beliefs import Belief, TaylorOfLogDensity
-from paramfilter.filters import ParticleFilter
-from paramfilter.model import StateSpaceModel
-from paramfilter.models import cauchy_ar1, sin, star
 from paramfilter.models.cauchy_ar1 import TRUTH as CAUCHY_TRUTH
 from paramfilter.models.sin import TRUTH as SIN_TRUTH
 from paramfilter.models.star import TRUTH as STAR_TRUTH
-from paramfilter.presets import extended_parameter_filter, liu_west_filter, sir_filter
-from paramfilter.references import grid_posterior
-from paramfilter.types import Theta
+
+MULTINOMIAL = pf.resampling.Multinomial()
+"""As in Algorithms 1 to 3, at every step."""
 
 Contenders = list[tuple[str, Contender]]
 """Filters, each with its kind."""
 
 
-def sir(model: StateSpaceModel, num_particles: int) -> tuple[str, Contender]:
+def sir(model: pf.StateSpaceModel, num_particles: int) -> tuple[str, Contender]:
     """Return the paper's Algorithm 1 on (x, theta)."""
-    return "sir", Contender(f"SIR, {num_particles:,}", lambda: sir_filter(model, num_particles, **PAPER_LOOP))
+    make = partial(pf.sir_filter, model, num_particles, resampling=MULTINOMIAL)
+    return "sir", Contender(f"SIR, {num_particles:,}", make)
 
 
-def liu_west(model: StateSpaceModel, num_particles: int) -> tuple[str, Contender]:
+def liu_west(model: pf.StateSpaceModel, num_particles: int) -> tuple[str, Contender]:
     """Return Liu and West's filter with the rho of Section 5.1."""
-    make = partial(liu_west_filter, model, num_particles, rho=0.9, **PAPER_LOOP)
+    make = partial(pf.liu_west_filter, model, num_particles, rho=0.9, resampling=MULTINOMIAL)
     return "liu_west", Contender(f"Liu–West, {num_particles:,}", make)
 
 
-def printed(model: StateSpaceModel, num_particles: int, belief: Belief) -> tuple[str, Contender]:
+def printed(model: pf.StateSpaceModel, num_particles: int, belief: pf.particles.Belief) -> tuple[str, Contender]:
     """Return the paper's Algorithm 3 with one of its series."""
-    make = lambda: ParticleFilter(model, num_particles, belief, **PAPER_LOOP)
+    make = lambda: pf.extended_parameter_filter(model, num_particles, belief=belief)
     return "printed", Contender(f"EPF as printed, {num_particles:,}", make, in_float64=True)
 
 
-def default(model: StateSpaceModel, num_particles: int) -> tuple[str, Contender]:
-    """Return what this library chooses by itself."""
-    return "default", Contender(
-        f"our default, {num_particles:,}", lambda: extended_parameter_filter(model, num_particles)
-    )
+def on_grid(
+    model: pf.StateSpaceModel, num_particles: int, num_values: int, mixing: pf.particles.AncestorMixing | None
+) -> tuple[str, Contender]:
+    """Return the same loop with a grid in place of a series, and a look ahead."""
+    parts = {"proposal": pf.proposals.LookAhead(), "mixing": mixing}
+    make = lambda: pf.ParticleFilter(model, num_particles, pf.particles.Grid(num_values), **parts)
+    return "grid", Contender(f"grid, {num_particles:,}", make)
 
 
-def by_grid(model: StateSpaceModel) -> Callable[[np.ndarray], tuple[Theta, Theta]]:
+def by_grid(model: pf.StateSpaceModel) -> Callable[[np.ndarray], tuple[dict, dict]]:
     """Return the function that finds the exact posterior's moments, by quadrature over states and parameters."""
 
     def exact(ys):
-        found = grid_posterior(model, ys)
+        found = pf.references.grid_posterior(model, ys)
         return found.mean(), found.sd()
 
     return exact
@@ -68,8 +67,13 @@ def by_grid(model: StateSpaceModel) -> Callable[[np.ndarray], tuple[Theta, Theta
 
 def compute_sin_filters(size: Size = Size(), many: int = 50_000, some: int = 1000, few: int = 100) -> Results:
     """Run Figure 5."""
-    model = sin()
-    contenders = [sir(model, many), liu_west(model, many), printed(model, some, printed_sin()), default(model, few)]
+    model = pf.models.sin()
+    contenders = [
+        sir(model, many),
+        liu_west(model, many),
+        printed(model, some, pf.particles.TaylorOfMean(7, center=0.0)),
+        on_grid(model, few, 33, pf.particles.AncestorMixing(8)),
+    ]
     return _compare(Setting(model, SIN_TRUTH, by_grid(model)), contenders, size)
 
 
@@ -80,13 +84,13 @@ def draw_sin_filters(results: Results) -> Any:
 
 def compute_cauchy_filters(size: Size = Size(), many: int = 50_000, some: int = 10_000, few: int = 100) -> Results:
     """Run Figure 6, and the paper's filter once more under two other readings of its text."""
-    model = cauchy_ar1()
+    model = pf.models.cauchy_ar1()
     contenders = [
         sir(model, many),
         liu_west(model, few),
         liu_west(model, some),
-        printed(model, few, printed_cauchy()),
-        default(model, few),
+        printed(model, few, pf.particles.printed_cauchy()),
+        on_grid(model, 4 * few, 129, pf.particles.AncestorMixing(8)),
     ]
 
     def exact(ys):
@@ -95,10 +99,10 @@ def compute_cauchy_filters(size: Size = Size(), many: int = 50_000, some: int = 
 
     results = _compare(Setting(model, CAUCHY_TRUTH, exact), contenders, size)
     if "other readings" in size.kinds:
-        quiet = cauchy_ar1(observation_sd=10.0**0.5)
+        quiet = pf.models.cauchy_ar1(observation_sd=10.0**0.5)
         results["other_readings"] = {
-            "series in a at 0": _reading(model, TaylorOfLogDensity(10, center=0.0), few, size),
-            "observation variance 10": _reading(quiet, printed_cauchy(), few, size),
+            "series in a at 0": _reading(model, pf.particles.TaylorOfLogDensity(10, center=0.0), few, size),
+            "observation variance 10": _reading(quiet, pf.particles.printed_cauchy(), few, size),
         }
     return results
 
@@ -108,7 +112,7 @@ def _compare(setting: Setting, contenders: Contenders, size: Size) -> Results:
     return compare_filters(setting, chosen, size)
 
 
-def _reading(model: StateSpaceModel, belief: Belief, num_particles: int, size: Size) -> Results:
+def _reading(model: pf.StateSpaceModel, belief: pf.particles.Belief, num_particles: int, size: Size) -> Results:
     """Return where the paper's filter ends under another reading."""
     data = draw_data(model, CAUCHY_TRUTH, range(size.num_data_sets), size.num_steps)
     found = run_all(printed(model, num_particles, belief)[1], data, np.array([size.num_steps]))
@@ -122,8 +126,13 @@ def draw_cauchy_filters(results: Results) -> Any:
 
 def compute_star_filters(size: Size = Size(num_data_sets=2), many: int = 50_000, few: int = 100) -> Results:
     """Run Figure 7, (b) and (c): the printed belief has 703 coefficients, and a run takes more than a CPU minute."""
-    model = star()
-    contenders = [liu_west(model, many), printed(model, few, printed_star()), default(model, few)]
+    model = pf.models.star()
+    # Its sensor is precise: along their own paths particles hold what a mixture over ancestors would.
+    contenders = [
+        liu_west(model, many),
+        printed(model, few, pf.particles.printed_star()),
+        on_grid(model, few, 49, mixing=None),
+    ]
     return _compare(Setting(model, STAR_TRUTH, by_grid(model)), contenders, size)
 
 

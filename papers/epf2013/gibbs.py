@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,23 +16,22 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import logsumexp
 
-from paramfilter.beliefs import Belief
-from paramfilter.beliefs.base import init_shared
-from paramfilter.inspect.dependence import ThetaFactors
-from paramfilter.model import StateSpaceModel, Transition, simulate
-from paramfilter.types import Theta
+import paramfilter as pf
+from paramfilter.model import Transition
 
 POINTS_AT_ONCE = 64
 """Of the grid of theta: each holds the log densities of the whole path."""
 
 
-def simulate_states(model: StateSpaceModel, theta: Theta, seed: int, num_steps: int) -> Float[np.ndarray, " time"]:
+def simulate_states(
+    model: pf.StateSpaceModel, theta: dict[str, Any], seed: int, num_steps: int
+) -> Float[np.ndarray, " time"]:
     """Draw x_0..x_T of a scalar state; the seed is that of the key."""
-    return np.asarray(simulate(jax.random.key(seed), model, theta, num_steps + 1)[0], np.float64)
+    return np.asarray(pf.simulate(jax.random.key(seed), model, theta, num_steps + 1)[0], np.float64)
 
 
 def exact_log_densities(
-    model: StateSpaceModel,
+    model: pf.StateSpaceModel,
     xs: Float[np.ndarray, " time"],
     z: Float[np.ndarray, "point param"],
     times: Sequence[int],
@@ -43,22 +43,21 @@ def exact_log_densities(
 
 
 @lru_cache(maxsize=16)  # models are compared by identity
-def _compiled(model: StateSpaceModel, times: tuple[int, ...]) -> Callable[[Array, Array], Array]:
+def _compiled(model: pf.StateSpaceModel, times: tuple[int, ...]) -> Callable[[Array, Array], Array]:
     """Return the function of path and points, compiled once for all paths of one length."""
-    factors, stops = ThetaFactors(model), np.asarray(times) - 1
+    stops = np.asarray(times) - 1
 
     def at_point(path, point):
-        terms = jax.vmap(lambda x_prev, x: factors.step(Transition(x_prev, x, jnp.nan, None), point))(
-            path[:-1], path[1:]
-        )
+        theta = model.parameters.constrain(point)
+        terms = jax.vmap(lambda x_prev, x: model.transition_log_prob(theta, x_prev, x, None))(path[:-1], path[1:])
         return model.parameters.log_prior(point) + jnp.cumsum(terms)[stops]
 
     return jax.jit(lambda path, z: jax.lax.map(lambda one: at_point(path, one), z, batch_size=POINTS_AT_ONCE))
 
 
 def believed_log_densities(
-    belief: Belief,
-    model: StateSpaceModel,
+    belief: pf.particles.Belief,
+    model: pf.StateSpaceModel,
     paths: Sequence[Float[np.ndarray, " time"]],
     z: Float[np.ndarray, "point param"],
     times: Sequence[int],
@@ -69,7 +68,7 @@ def believed_log_densities(
 
         @jax.jit
         def follow(path, points):
-            shared = init_shared(bound, jnp.zeros((2, model.parameters.dimension)))
+            shared = bound.init_shared(jnp.zeros((2, model.parameters.dimension)))
 
             def absorb(statistic, pair):
                 statistic = bound.update(shared, statistic, Transition(pair[0], pair[1], jnp.nan, None))

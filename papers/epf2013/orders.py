@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+import paramfilter as pf
 from papers.epf2013 import drawing
 from papers.epf2013.gibbs import (
     believed_log_densities,
@@ -25,8 +26,6 @@ from papers.epf2013.gibbs import (
     simulate_states,
 )
 from papers.epf2013.numbers import Results
-from paramfilter.beliefs import TaylorOfMean
-from paramfilter.models import sin
 from paramfilter.models.sin import TRUTH
 
 GRID = np.linspace(-1.5, 1.5, 3001)
@@ -40,12 +39,13 @@ def compute_sin_orders(
     orders: Sequence[int] = (3, 5, 7, 9, 11), num_data_sets: int = 20, num_steps: int = 1024
 ) -> Results:
     """Return the densities of the first data set, and what each order gets wrong on all."""
-    model, z = sin(), GRID[:, None]
+    model, z = pf.models.sin(), GRID[:, None]
     paths = [simulate_states(model, TRUTH, seed, num_steps) for seed in range(num_data_sets)]
     exact = [exact_log_densities(model, path, z, (num_steps,))[0] for path in paths]
     densities, errors = {}, {}
     for order in orders:
-        believed = believed_log_densities(TaylorOfMean(order, center=0.0), model, paths, z, (num_steps,))[:, 0]
+        series = pf.particles.TaylorOfMean(order, center=0.0)
+        believed = believed_log_densities(series, model, paths, z, (num_steps,))[:, 0]
         densities[order] = _normalised(believed[0])[SHOWN]
         errors[order] = {
             "kl": [kl_divergence(p, q) for p, q in zip(exact, believed, strict=True)],
@@ -109,12 +109,12 @@ def compute_sin_divergence(
     num_data_sets: int = 10,
 ) -> Results:
     """Return divergences for every order, data set and T, from series centerd at 0 and at the truth."""
-    model, z = sin(), GRID[:, None]
+    model, z = pf.models.sin(), GRID[:, None]
     paths = [simulate_states(model, TRUTH, seed, max(times)) for seed in range(num_data_sets)]
     exact = [exact_log_densities(model, path, z, times) for path in paths]
 
     def divergences(order, center):
-        believed = believed_log_densities(TaylorOfMean(order, center=center), model, paths, z, times)
+        believed = believed_log_densities(pf.particles.TaylorOfMean(order, center=center), model, paths, z, times)
         return [
             [kl_divergence(*pair) for pair in zip(*rows, strict=True)] for rows in zip(exact, believed, strict=True)
         ]

@@ -10,9 +10,9 @@ import jax
 import numpyro
 from tqdm import tqdm
 
+import paramfilter as pf
 from papers.epf2013.numbers import read, write
 from papers.epf2013.table import FIGURES
-from paramfilter.errors import DataError
 
 
 def reproduce(
@@ -41,7 +41,7 @@ def reproduce(
     chosen = list(FIGURES) if "all" in names else list(names)
     unknown = [name for name in chosen if name not in FIGURES]
     if unknown:
-        raise DataError(f"there is no figure {unknown[0]!r}; use one of {', '.join(FIGURES)}, or all.")
+        raise pf.errors.DataError(f"there is no figure {unknown[0]!r}; use one of {', '.join(FIGURES)}, or all.")
     files = {name: Path(folder) / f"{name}.json" for name in chosen}
     minutes = sum(FIGURES[name].cpu_minutes for name in chosen)
     layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} so far, about {remaining} left"

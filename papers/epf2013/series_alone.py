@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
+import paramfilter as pf
 from papers.epf2013 import drawing
 from papers.epf2013.gibbs import exact_log_densities, grid_moments, simulate_states
 from papers.epf2013.numbers import Results
-from papers.epf2013.series import cauchy_with_series, log_coefficients, star_with_series
-from paramfilter.model import StateSpaceModel
-from paramfilter.models import cauchy_ar1, star
 from paramfilter.models.cauchy_ar1 import TRUTH as CAUCHY_TRUTH
 from paramfilter.models.star import TRUTH as STAR_TRUTH
+from paramfilter.particles.printed import cauchy_with_series, log_coefficients, star_with_series
 from paramfilter.references import theta_grid
 
 WINDOW = (-1.5, 2.5)
@@ -39,7 +38,7 @@ def compute_series_alone(
     num_steps: int = 1000,
 ) -> Results:
     """Return estimates given the true states, and how many data lie outside the radius of convergence."""
-    seeds, cauchy_model, star_model = range(num_data_sets), cauchy_ar1(), star()
+    seeds, cauchy_model, star_model = range(num_data_sets), pf.models.cauchy_ar1(), pf.models.star()
     cauchy_paths = [simulate_states(cauchy_model, CAUCHY_TRUTH, seed, num_steps) for seed in seeds]
     star_paths = [simulate_states(star_model, STAR_TRUTH, seed, num_steps) for seed in seeds]
     shocks = [path[1:] - CAUCHY_TRUTH["a"] * path[:-1] for path in cauchy_paths]
@@ -66,7 +65,7 @@ def compute_series_alone(
     }
 
 
-def _mode(model: StateSpaceModel, path: np.ndarray) -> float:
+def _mode(model: pf.StateSpaceModel, path: np.ndarray) -> float:
     """Return the a of highest density, found by zooming; the posterior is far narrower than its errors."""
     (low, high), mode = WINDOW, 0.0
     for num_points in NUM_POINTS:
@@ -77,7 +76,7 @@ def _mode(model: StateSpaceModel, path: np.ndarray) -> float:
     return mode
 
 
-def _star_moments(model: StateSpaceModel, path: np.ndarray) -> dict[str, list[float]]:
+def _star_moments(model: pf.StateSpaceModel, path: np.ndarray) -> dict[str, list[float]]:
     """Return means and sds of gamma and c, on a grid that zooms in on the density."""
     coordinates = theta_grid.prior_coordinates(model.parameters)
 

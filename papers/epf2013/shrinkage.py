@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
+import paramfilter as pf
 from papers.epf2013 import drawing
 from papers.epf2013.gibbs import exact_log_densities, grid_moments, simulate_states
 from papers.epf2013.numbers import Results
-from paramfilter.models import sin, star
 from paramfilter.models.sin import TRUTH as SIN_TRUTH
 from paramfilter.models.star import TRUTH as STAR_TRUTH
-from paramfilter.references.theta_grid import mesh
 
 SIN_GRID = np.linspace(-1.0, 1.5, 2501)
 GAMMA_GRID, C_GRID = np.linspace(-1.0, 5.0, 121), np.linspace(-4.0, 8.0, 121)
@@ -30,7 +29,7 @@ SHARE = 0.9
 
 def compute_sin_shrinkage(times: Sequence[int] = (16, 64, 256, 1024, 4096), num_data_sets: int = 20) -> Results:
     """Return the densities of the first data set, and mean and sd on all."""
-    model, z = sin(), SIN_GRID[:, None]
+    model, z = pf.models.sin(), SIN_GRID[:, None]
     paths = [simulate_states(model, SIN_TRUTH, seed, max(times)) for seed in range(num_data_sets)]
     log_densities = [exact_log_densities(model, path, z, times) for path in paths]
     moments = [[grid_moments(row, z) for row in rows] for rows in log_densities]
@@ -78,7 +77,7 @@ def _plain_ticks(axis: Any, ticks: Any) -> None:
 
 def compute_star_shrinkage(times: Sequence[int] = (100, 300, 1000, 3000), num_data_sets: int = 10) -> Results:
     """Return the densities of the first data set, and mean and sd on all."""
-    model, z = star(), mesh([GAMMA_GRID, C_GRID])
+    model, z = pf.models.star(), np.stack(np.meshgrid(GAMMA_GRID, C_GRID, indexing="ij"), axis=-1).reshape(-1, 2)
     paths = [simulate_states(model, STAR_TRUTH, seed, max(times)) for seed in range(num_data_sets)]
     log_densities = [exact_log_densities(model, path, z, times) for path in paths]
     moments = [[grid_moments(row, z) for row in rows] for rows in log_densities]

@@ -9,6 +9,7 @@ convergence, 1, and beyond it the divergence grows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import factorial
 from typing import Any
 
 import jax
@@ -18,8 +19,7 @@ import numpy as np
 from papers.epf2013 import drawing
 from papers.epf2013.gibbs import kl_divergence
 from papers.epf2013.numbers import Results
-from papers.epf2013.series import log_coefficients
-from paramfilter.polynomials import MonomialBasis, taylor_coefficients
+from paramfilter.particles.printed import log_coefficients
 
 ORDERS = tuple(range(2, 21, 2))
 SHOWN = (4, 8, 12)
@@ -33,9 +33,16 @@ def example(x: Any) -> Any:
 
 
 def example_coefficients(order: int) -> np.ndarray:
-    """Return the Taylor coefficients of the example at 0."""
-    with jax.enable_x64(True):
-        return np.asarray(taylor_coefficients(lambda x: example(x[0]), jnp.zeros(1), MonomialBasis(1, order)))
+    """Return the Taylor coefficients of the example at 0, from 5 sin^2 x = 2.5 (1 - cos 2x).
+
+    >>> example_coefficients(4)
+    array([ 0.        ,  0.        ,  4.        ,  0.        , -1.66666667])
+    """
+    coefficients = np.zeros(order + 1)
+    for power in range(2, order + 1, 2):
+        coefficients[power] = -2.5 * (-1) ** (power // 2) * 2.0**power / factorial(power)
+    coefficients[2] -= 1.0
+    return coefficients
 
 
 def compute_taylor_densities(orders: Sequence[int] = ORDERS, num_points: int = 20_001) -> Results:

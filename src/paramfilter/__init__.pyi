@@ -1,11 +1,11 @@
 """The public names of the package, and where each comes from."""
 
-from . import beliefs as beliefs
 from . import config as config
 from . import errors as errors
 from . import filters as filters
 from . import models as models
 from . import nodes as nodes
+from . import particles as particles
 from . import plots as plots
 from . import proposals as proposals
 from . import references as references
@@ -20,12 +20,12 @@ from .diagnostics import diagnose as diagnose
 from .diagnostics import explain as explain
 from .errors import ParamfilterError as ParamfilterError
 from .filters import OutlierGate as OutlierGate
-from .filters import ParticleFilter as ParticleFilter
 from .fleet import Fleet as Fleet
 from .forecaster import Forecaster as Forecaster
 from .model import StateSpaceModel as StateSpaceModel
 from .model import simulate as simulate
 from .outcome import Outcome as Outcome
+from .particles import ParticleFilter as ParticleFilter
 from .presets import auto_filter as auto_filter
 from .presets import extended_parameter_filter as extended_parameter_filter
 from .presets import liu_west_filter as liu_west_filter

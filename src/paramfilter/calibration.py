@@ -47,16 +47,12 @@ class Calibration:
         times: Numbers of observations after which the truth was ranked.
         quantities: Names of the ranked quantities: parameters, state components, log likelihood.
         ranks: Ranks with axes (run, time, quantity); NaN where a run could not be ranked.
-        rhat: Largest R-hat over the parameters, with axes (run, time); NaN with one island.
-        num_unique_ancestors: Number of distinct ancestors of the particles, with axes (run, time).
         outcome: All flags raised so far, with axes (run, time).
     """
 
     times: tuple[int, ...]
     quantities: tuple[str, ...]
     ranks: Float[np.ndarray, "run time quantity"]
-    rhat: Float[np.ndarray, "run time"]
-    num_unique_ancestors: Int[np.ndarray, "run time"]
     outcome: Int[np.ndarray, "run time"]
 
     def cover(self, level: float = 0.9) -> dict[str, Float[np.ndarray, " time"]]:
@@ -137,25 +133,23 @@ def calibrate(
             keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(first, min(first + BATCH, num_runs)))
             pieces.append(_look(filter, keys, times, inputs, initial_inputs))
             bar.update(len(keys))
-    together = [np.concatenate([piece[part] for piece in pieces]) for part in range(4)]
+    together = [np.concatenate([piece[part] for piece in pieces]) for part in range(2)]
     return Calibration(times, _quantities(filter), *together)
 
 
 def _look(
     filter: Filter, keys: Shaped[Array, " run"], times: tuple[int, ...], inputs: Inputs, initial_inputs: Inputs
 ) -> tuple[np.ndarray, ...]:
-    """Take a batch of runs through all times; return ranks, R-hat, ancestors and outcome, each (run, time, ...)."""
+    """Take a batch of runs through all times; return ranks and outcome, each (run, time, ...)."""
     clock = jnp.arange(times[-1])  # its length says how many steps to simulate
     truth, xs, ys, states = filter.compiled(_begin)(keys, clock, inputs, initial_inputs)
     looks, start = [], 0
     for time in times:
-        states, rhat, num_unique_ancestors = filter.compiled(_advance)(
-            states, ys, inputs, jnp.int32(start), jnp.int32(time)
-        )
+        states = filter.compiled(_advance)(states, ys, inputs, jnp.int32(start), jnp.int32(time))
         now = jax.tree.map(lambda leaf, last=time - 1: leaf[:, last], (xs, ys))
         inputs_now = jax.tree.map(lambda leaf, last=time - 1: leaf[last], inputs)
         ranks = filter.compiled(_rank)(keys, states, truth, *now, inputs_now, jnp.int32(time))
-        looks.append([np.asarray(part) for part in (ranks, rhat, num_unique_ancestors, states.outcome)])
+        looks.append([np.asarray(part) for part in (ranks, states.outcome)])
         start = time
     return tuple(np.stack(parts, axis=1) for parts in zip(*looks, strict=True))
 
@@ -172,17 +166,15 @@ def _begin(filter: Filter, keys, clock, inputs, initial_inputs):
 
 
 def _advance(filter: Filter, states: Any, ys, inputs, start, stop):
-    # One after the other: side by side, a step would pay for what only some times ask for, such as mixing beliefs.
+    # One after the other: side by side, a step would pay for what only some times ask for, such as new nodes.
     def one(run):
         state, series = run
 
-        def turn(index, carry):
+        def turn(index, state):
             y, inputs_now = jax.tree.map(lambda leaf: leaf[index], (series, inputs))
-            state, info = filter.step(carry[0], y, inputs_now)
-            return state, jnp.max(info.rhat), info.num_unique_ancestors
+            return filter.step(state, y, inputs_now)[0]
 
-        nothing = (state, jnp.zeros((), jnp.result_type(float)), jnp.int32(0))
-        return jax.lax.fori_loop(start, stop, turn, nothing)
+        return jax.lax.fori_loop(start, stop, turn, state)
 
     return jax.lax.map(one, (states, ys))
 

@@ -55,10 +55,6 @@ class Gaussian:
             return columns / self.scale.reshape(-1, *[1] * (columns.ndim - 1))
         return solve_lower(self.scale, columns)
 
-    def blurred(self, columns: Float[Array, "obs param"]) -> Gaussian:
-        """Return the Gaussian with `columns columns^T` added to the covariance."""
-        return Gaussian(self.mean, cholesky(self.covariance + columns @ columns.T))
-
     def log_prob(self, values: PyTree) -> Float[Array, ""]:
         """Return the log density of values, laid out as one vector."""
         white = self.whiten(distributions.ravel(values) - self.mean)

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+PIT = "pit_"
+"""In front of the names of what was observed: where it lay among the forecasts."""
+
 
 class Component(NamedTuple):
     """One number of a named array; as a string, its label.

@@ -4,57 +4,95 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
 from paramfilter.arguments import did_you_mean, require_kind
-from paramfilter.auto import choose_algorithm, choose_belief, choose_proposal
-from paramfilter.beliefs import Belief, Conjugate, Grid, PointMass, ShrinkingKernel
-from paramfilter.beliefs.moved_points import USUAL_DISCOUNT, discount_that_keeps
-from paramfilter.errors import ArgumentError
-from paramfilter.filters.base import Filter
-from paramfilter.filters.mixing import AncestorMixing, Mixing
-from paramfilter.filters.outliers import OutlierGate
-from paramfilter.filters.particle_filter import ParticleFilter, require_model_and_size
+from paramfilter.errors import ArgumentError, ModelError, ProposalError
+from paramfilter.filters import Filter, OutlierGate
+from paramfilter.inspect.probe import probe
 from paramfilter.model import StateSpaceModel
-from paramfilter.nodes.choosing import NUM_KEPT, choice_of, choose_inner, usual_nodes
-from paramfilter.nodes.filter import NodeFilter
+from paramfilter.nodes import AssumedDensity, Particles
+from paramfilter.nodes.choosing import MOST_PARAMETERS, NUM_KEPT, choice_of, choose_inner, usual_nodes
+from paramfilter.nodes.filter import NodeFilter, kept_for
 from paramfilter.nodes.inner import InnerFilter
 from paramfilter.nodes.reading import ACCURACY
-from paramfilter.proposals import Bootstrap, Proposal, is_heavy_tailed
-from paramfilter.resampling import Resampling, Systematic
+from paramfilter.particles import (
+    AncestorMixing,
+    Belief,
+    Conjugate,
+    Grid,
+    ParticleFilter,
+    PointMass,
+    ShrinkingKernel,
+    TaylorOfLogDensity,
+    TaylorOfMean,
+)
+from paramfilter.particles.liu_west import USUAL_DISCOUNT, discount_that_keeps
+from paramfilter.particles.taylor import why_not_means
+from paramfilter.proposals import Bootstrap, Guided, LookAhead, Proposal, is_heavy_tailed
+from paramfilter.resampling import Multinomial, Resampling
 from paramfilter.waiting import waiting
 
-DEFAULT_ISLANDS = 4
-FEWEST_ON_AN_ISLAND = 100
-"""Four islands keep the posterior sd right to t = 10 N, at no cost in error; smaller ones are biased
-(docs/decisions/0013-proposals-and-islands.md)."""
+USUAL_PARTICLES = 500
+"""Of filters whose particles hold beliefs about theta."""
+
+MOST_ON_A_GRID = 2
+"""Parameters that a grid of values can hold."""
+
+GRID = "ParticleFilter"
+"""In place of the name of a preset: particles that hold a grid, mixed over ancestors."""
 
 MANY_ANCESTORS = 8
-"""At each step, where the state jumps: paths are believed before the first jump can tell which of them is right
-(docs/decisions/0028-many-ancestors.md)."""
+"""At each step, where the state jumps: paths are believed before the first jump can tell which of them is right."""
 
 
-def islands_for(num_particles: int) -> int:
-    """Return the default number of islands: four if each gets a hundred particles or more, and else one."""
-    is_enough = num_particles >= DEFAULT_ISLANDS * FEWEST_ON_AN_ISLAND and num_particles % DEFAULT_ISLANDS == 0
-    return DEFAULT_ISLANDS if is_enough else 1
+@dataclass(frozen=True)
+class Algorithm:
+    """The name of a preset, how many particles it wants, and why it was chosen."""
+
+    name: str
+    num_particles: int
+    reason: str
 
 
-class OtherOptions(TypedDict, total=False):
-    """Options that every preset accepts; see `ParticleFilter` for their meaning and defaults."""
+def choose_algorithm(model: StateSpaceModel) -> Algorithm:
+    """Return the preset that is right by the widest margin (docs/decisions/0034-values-of-theta-as-nodes.md)."""
+    probe(model)  # a model that does not work says so here
+    if model.parameters.dimension > MOST_PARAMETERS:
+        raise ModelError(
+            f"auto_filter learns at most {MOST_PARAMETERS} parameters, this model has {model.parameters.dimension}. "
+            "Give some of them fixed values, or learn all with NUTS in NumPyro or `references.pmmh`; `warm_start` "
+            "continues from its draws."
+        )
+    choice = choose_inner(model)
+    nodes = Algorithm("node_filter", usual_nodes(model, choice.inner), f"{choice.inner.name}; {choice.reason}")
+    if model.parameters.dimension > MOST_ON_A_GRID:
+        return nodes
+    if isinstance(choice.inner, Particles):
+        return Algorithm(GRID, USUAL_PARTICLES, choice.reason.split(":")[0])
+    if isinstance(choice.inner, AssumedDensity) and is_heavy_tailed(model):
+        return Algorithm(GRID, USUAL_PARTICLES, "the state may jump")
+    return nodes
 
-    num_islands: int
-    outliers: OutlierGate | None
-    mixing: Mixing | None
-    memory: float | None
-    health: bool
+
+def proposal_for(model: StateSpaceModel) -> Proposal:
+    """Return the best look at the next observation that a model allows."""
+    try:
+        Guided().bind(model)
+    except ProposalError:
+        return Bootstrap()
+    return LookAhead(Guided())
 
 
-class Options(OtherOptions, total=False):
-    """The same options, and `resampling`."""
+class Options(TypedDict, total=False):
+    """Options of filters of particles; see `ParticleFilter` for their meaning and defaults."""
 
+    proposal: Proposal
     resampling: Resampling
+    outliers: OutlierGate | None
+    memory: float | None
 
 
 def preset[Made: Callable](make: Made) -> Made:
@@ -74,18 +112,26 @@ def preset[Made: Callable](make: Made) -> Made:
 
 
 @preset
-def auto_filter(model: StateSpaceModel, num_particles: int | None = None, **options: Unpack[OtherOptions]) -> Filter:
+def auto_filter(
+    model: StateSpaceModel,
+    num_particles: int | None = None,
+    *,
+    outliers: OutlierGate | None = None,
+    memory: float | None = None,
+) -> Filter:
     """Choose and build a filter for `model`. Start here.
 
     - `node_filter`, if given theta the state has a filter without random numbers: models that are linear and Gaussian,
-      states with few values, and states of real numbers with means and variances.
-    - `extended_parameter_filter` otherwise: states that jump, unbounded counts, more than twelve parameters.
+      states with few values, counts, and states of real numbers with means and variances; and for three to twenty
+      parameters.
+    - `ParticleFilter` with a `Grid` otherwise: states that jump, with one or two parameters.
 
     Args:
         model: The model to learn.
         num_particles: Number of nodes or particles; None selects 512 to 2048 nodes or 500 particles.
-        options: `outliers`, and the options `num_islands`, `mixing`, `memory` and `health` of `ParticleFilter`. A node
-            filter has none of these four, so each of them selects `extended_parameter_filter`.
+        outliers: `OutlierGate()` skips observations far outside the forecasts; None (the default) uses all.
+        memory: Number of observations after which a datum counts 1/e of a new one, for parameters that drift; None
+            forgets nothing. Compare `state.log_evidence` of filters with several memories.
 
     Returns:
         A filter. `filter.choice` names the algorithm and gives the reason.
@@ -96,11 +142,16 @@ def auto_filter(model: StateSpaceModel, num_particles: int | None = None, **opti
         'node_filter(model, 512): Kalman; linear and Gaussian given theta: exact'
     """
     with waiting("inspecting the model"):
-        choice = choose_algorithm(model, can_have_nodes=not options.keys() - {"outliers"})
+        choice = choose_algorithm(model)
     size = choice.num_particles if num_particles is None else num_particles
-    filter = PRESETS[choice.name](model, size, **options)
-    details = "" if choice.name == node_filter.__name__ else f"; {filter.choice}"
-    filter.note_choice(f"{choice.name}(model, {size}): {choice.reason}{details}")
+    if choice.name == GRID:
+        parts = Grid(), proposal_for(model)
+        filter = ParticleFilter(
+            model, size, *parts, mixing=AncestorMixing(MANY_ANCESTORS), outliers=outliers, memory=memory
+        )
+    else:
+        filter = node_filter(model, size, outliers=outliers, memory=memory)
+    filter.note_choice(f"{choice.name}(model, {size}): {choice.reason}")
     return filter
 
 
@@ -110,9 +161,10 @@ def node_filter(
     num_nodes: int | None = None,
     *,
     inner: type[InnerFilter] | InnerFilter | None = None,
-    num_kept: int = NUM_KEPT,
+    num_kept: int | None = None,
     outliers: OutlierGate | None = None,
     accuracy: float = ACCURACY,
+    memory: float | None = None,
 ) -> NodeFilter:
     """Build a node filter: values of theta (nodes), each with a filter for the state given theta.
 
@@ -123,14 +175,17 @@ def node_filter(
     Args:
         model: The model to learn, with up to about ten parameters.
         num_nodes: Number of nodes; None selects 512 to 2048, depending on the model. Cost is linear in it.
-        inner: Filter for the state given theta: `nodes.Kalman`, `nodes.FiniteState`, `nodes.Guided`,
+        inner: Filter for the state given theta: `nodes.Kalman`, `nodes.FiniteState`, `nodes.Counts`, `nodes.Guided`,
             `nodes.LinearPredictor`, `nodes.AssumedDensity` or `nodes.Particles`; or one that is bound to the model,
             such as `nodes.Particles.bind(model, 256)`. None chooses the first that fits, in this order.
-        num_kept: Number of past observations to keep. New nodes are run through them. Later nodes are placed without
-            the past, which is less robust.
+        num_kept: Number of past observations to keep (16,384, or with `memory` 20 times that). New nodes are run
+            through them. Later nodes are placed without the past, which is less robust.
         outliers: `OutlierGate()` skips observations far outside the forecasts; None (the default) uses all.
         accuracy: Wanted error of posterior means, in posterior sds (default 0.02). While past observations are kept,
             `posterior` adds points until it is reached. A larger value makes reading the posterior faster.
+        memory: For parameters that drift: number of observations after which a datum counts 1/e of a new one. Before
+            each step the log likelihood of every node is multiplied by 1 - 1 / memory, so the posterior returns to the
+            prior where data are missing. None (the default) forgets nothing.
 
     Returns:
         A filter whose `posterior(state).error()` estimates the error of each posterior mean.
@@ -139,7 +194,9 @@ def node_filter(
     with waiting("inspecting the model"):
         choice = choose_inner(model) if inner is None else choice_of(_bound_to(model, inner), "as requested")
     size = usual_nodes(model, choice.inner) if num_nodes is None else num_nodes
-    filter = NodeFilter(model, size, choice.inner, num_kept, outliers, accuracy)
+    if num_kept is None:
+        num_kept = NUM_KEPT if memory is None else kept_for(memory)
+    filter = NodeFilter(model, size, choice.inner, num_kept, outliers, accuracy, memory)
     filter.note_choice(f"{choice.inner.name}; {choice.reason}")
     return filter
 
@@ -149,21 +206,18 @@ def _bound_to(model: StateSpaceModel, inner: type[InnerFilter] | InnerFilter) ->
 
 
 @preset
-def sir_filter(
-    model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
-) -> ParticleFilter:
+def sir_filter(model: StateSpaceModel, num_particles: int, **options: Unpack[Options]) -> ParticleFilter:
     """Build a plain particle filter on (x, theta), a baseline. It never moves theta, so it collapses.
 
     Args:
         model: The model to learn.
         num_particles: Number of particles N. Cost is linear in N.
-        proposal: How particles move; `Bootstrap()` draws from the transition.
-        options: `resampling`, `num_islands`, `outliers`, `mixing`, `memory` and `health`, as in `ParticleFilter`.
+        options: `proposal`, `resampling` and `outliers`, as in `ParticleFilter`.
 
     Returns:
         A filter whose particles each hold one value of theta.
     """
-    return ParticleFilter(model, num_particles, PointMass(), proposal, **options)
+    return ParticleFilter(model, num_particles, PointMass(), **options)
 
 
 @preset
@@ -173,111 +227,90 @@ def liu_west_filter(
     *,
     discount: float | None = None,
     rho: float | None = None,
-    proposal: Proposal = Bootstrap(),
     **options: Unpack[Options],
 ) -> ParticleFilter:
     """Build a Liu-West filter, a baseline. It moves theta by a kernel that preserves mean and covariance.
 
-    The filter becomes overconfident over time: see `beliefs.ShrinkingKernel`.
+    The filter becomes overconfident over time: see `particles.ShrinkingKernel`.
 
     Args:
         model: The model to learn.
         num_particles: Number of particles N. Cost is linear in N.
         discount: Liu and West's delta, between 1/3 and 1; None uses 0.98. A step keeps the share
-            a = (3 delta - 1) / (2 delta) of the distance of each value from the mean; see `beliefs.ShrinkingKernel`.
+            a = (3 delta - 1) / (2 delta) of the distance of each value from the mean; see `particles.ShrinkingKernel`.
         rho: That share a, between 0 and 1, instead of `discount`. The EPF paper calls it rho and uses 0.9.
-        proposal: How particles move; `Bootstrap()` draws from the transition.
-        options: As in `sir_filter`. `num_islands` defaults to four if N is at least 400 and a multiple of four, so that
-            `diagnose` can detect a collapse. `num_islands=1` is the single population of the literature.
+        options: As in `sir_filter`.
 
     Returns:
         A filter whose particles each hold one value of theta, moved at every step.
     """
-    num_islands = options.setdefault("num_islands", islands_for(require_model_and_size(model, num_particles)))
     if rho is not None:
         if discount is not None:
             raise ArgumentError(f"got discount={discount} and rho={rho}, which set the same share. Pass one of them.")
         discount = discount_that_keeps(rho)
-    kernel = ShrinkingKernel(USUAL_DISCOUNT if discount is None else discount, num_islands)
-    return ParticleFilter(model, num_particles, kernel, proposal, **options)
+    return ParticleFilter(
+        model, num_particles, ShrinkingKernel(USUAL_DISCOUNT if discount is None else discount), **options
+    )
 
 
 @preset
-def storvik_filter(
-    model: StateSpaceModel, num_particles: int, *, proposal: Proposal = Bootstrap(), **options: Unpack[Options]
-) -> ParticleFilter:
+def storvik_filter(model: StateSpaceModel, num_particles: int, **options: Unpack[Options]) -> ParticleFilter:
     """Build Storvik's filter: exact conjugate posteriors given the states.
 
     Args:
         model: A Gaussian model that is linear in its parameters; others raise `BeliefError`.
         num_particles: Number of particles N. Start with 1000; cost is linear in N.
-        proposal: How particles move; `Bootstrap()` draws from the transition.
-        options: As in `sir_filter`.
+        options: As in `sir_filter`, and `memory`.
 
     Returns:
         A filter whose particles each hold the sufficient statistics of theta.
     """
-    return ParticleFilter(model, num_particles, Conjugate(), proposal, **options)
+    return ParticleFilter(model, num_particles, Conjugate(), **options)
 
 
 @preset
 def extended_parameter_filter(
     model: StateSpaceModel,
     num_particles: int,
+    order: int = 7,
+    center: float | Mapping[str, float] = 0.0,
     *,
     belief: Belief | None = None,
-    proposal: Proposal | None = None,
-    resampling: Resampling = Systematic(),
-    num_islands: int | None = None,
-    outliers: OutlierGate | None = None,
-    mixing: Mixing | None = None,
-    memory: float | None = None,
-    health: bool = True,
+    **options: Unpack[Options],
 ) -> ParticleFilter:
-    """Build an extended parameter filter: each particle holds an approximate density of theta, of fixed size.
+    """Build the extended parameter filter as published (Erol et al., ICML 2013, Algorithm 3).
+
+    Each particle holds a polynomial for the log density of theta, from Taylor series of fixed order. Particles move by
+    the transition and are resampled at every step by independent draws. It is the paper's algorithm, with its limits:
+    outside the radius of convergence a belief is narrow and wrong. To learn a model, use `auto_filter`.
 
     Args:
         model: The model to learn.
-        num_particles: Number of particles N. Start with 1000; cost is linear in N.
-        belief: How a particle represents theta, such as `beliefs.Grid()`. None chooses: `Conjugate` if the model is
-            conjugate, `Grid` for one parameter, `CrossInterpolation` for several.
-        proposal: How particles move. None chooses `LookAhead(Guided())` if the state consists of real numbers, and
-            `Bootstrap()` otherwise.
-        resampling: When and how particles are resampled.
-        num_islands: Number of groups of particles that never mix. None uses four if N is at least 400 and a multiple of
-            four and the state does not jump, and one otherwise.
-        outliers: `OutlierGate()` skips observations far outside the forecasts; None (the default) uses all.
-        mixing: How beliefs are updated: `NoMixing()` along the particle's path, as in the paper; `PairwiseMixing()` or
-            `AncestorMixing(8)` mixed over ancestors, which stays accurate on long streams. None chooses
-            `AncestorMixing(8)` for a `Grid` if the state jumps, and otherwise the best that the belief supports.
-        memory: Number of observations after which a datum counts 1/e of a new one, for parameters that drift; None
-            forgets nothing.
-        health: Whether each step reports R-hat, surviving ancestors and forecast ranks. False makes steps faster.
+        num_particles: Number of particles N; the paper takes 100 to 1000. Cost is linear in N.
+        order: Order of the series.
+        center: Where to expand, on the natural scale: a number, or a dict with one for each parameter.
+        belief: Another representation of theta, such as `particles.printed_cauchy()` or `particles.Grid()`. None uses
+            `particles.TaylorOfMean` if theta enters only the means of Gaussians, and `particles.TaylorOfLogDensity`
+            otherwise.
+        options: As in `storvik_filter`; `resampling` is `Multinomial()` if it is left out.
 
     Returns:
-        A filter. `filter.choice` names the parts that were chosen, with the reasons.
+        A filter. `filter.choice` names its belief.
+
+    Example:
+        >>> import paramfilter as pf
+        >>> extended_parameter_filter(pf.models.sin(), 100).choice
+        'TaylorOfMean(order=7, center=0.0): theta enters only the means of Gaussians'
     """
-    num_particles = require_model_and_size(model, num_particles)
-    reasons = []
-    if num_islands is None:
-        num_islands = islands_for(num_particles)
-        if num_islands > 1 and is_heavy_tailed(model):
-            num_islands = 1
-            reasons.append("one island (a part of the particles may miss a jump)")
+    reason = "as requested"
     if belief is None:
+        require_kind(model, StateSpaceModel, "model", "The model comes first, then the number of particles.")
         with waiting("inspecting the model"):
-            belief, reason = choose_belief(model)
-        reasons.append(f"{belief} ({reason})")
-    if proposal is None:
-        proposal, reason = choose_proposal(model)
-        reasons.append(f"{proposal} ({reason})")
-    if mixing is None and isinstance(belief, Grid) and is_heavy_tailed(model):
-        mixing = AncestorMixing(MANY_ANCESTORS)
-        reasons.append(f"{mixing} (paths that jump would lock theta in; slower)")
-    parts = belief, proposal, resampling, num_islands, outliers, mixing, memory, health
-    filter = ParticleFilter(model, num_particles, *parts)
-    if reasons:
-        filter.note_choice("; ".join(reasons))
+            belief, reason = TaylorOfMean(order, center), "theta enters only the means of Gaussians"
+            if (why_not := why_not_means(model)) is not None:
+                belief, reason = TaylorOfLogDensity(order, center), why_not
+    filter = ParticleFilter(model, num_particles, belief, **{"resampling": Multinomial(), **options})
+    filter.note_choice(f"{belief}: {reason}")
     return filter
 
 

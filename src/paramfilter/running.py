@@ -21,7 +21,8 @@ from tqdm import tqdm
 from paramfilter.arguments import require_key, require_kind, whole_number
 from paramfilter.data import Observations, common_length
 from paramfilter.filters import Filter
-from paramfilter.filters.advance import WINDOW, History, Summary, window_of
+from paramfilter.filters.history import History, Summary
+from paramfilter.filters.window import WINDOW, window_of
 from paramfilter.tracing import strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.waiting import waiting

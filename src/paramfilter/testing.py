@@ -6,7 +6,7 @@ always with the same key, so a check that passed will pass again.
 
 >>> import numpyro.distributions as dist, paramfilter as pf
 >>> model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5))
->>> check_belief(pf.beliefs.Conjugate(), model)
+>>> check_belief(pf.particles.Conjugate(), model)
 >>> check_proposal(pf.proposals.Bootstrap(), model)
 >>> check_inner_filter(pf.nodes.Kalman, model)
 """
@@ -20,11 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from paramfilter import distributions
-from paramfilter.beliefs import Belief
-from paramfilter.beliefs.base import init_shared
 from paramfilter.inspect.probe import trial
 from paramfilter.model import StateSpaceModel, Transition
 from paramfilter.nodes import InnerFilter
+from paramfilter.particles import Belief
 from paramfilter.proposals import Bootstrap, Proposal
 
 __all__ = ["check_belief", "check_inner_filter", "check_proposal"]
@@ -46,7 +45,7 @@ def check_belief(belief: Belief, model: StateSpaceModel, tolerance: float = 1e-3
         has_chain: It draws by a Markov chain, which need not have converged at once: draws are not checked.
     """
     bound, tried = belief.bind(model), trial(model)
-    shared = init_shared(bound, jnp.asarray(tried.z))
+    shared = bound.init_shared(jnp.asarray(tried.z))
     points = jnp.asarray(tried.z)
     for number in range(NUM_TRIED):
         datum = _datum(tried, number)

@@ -4,7 +4,7 @@ The draws (from NumPyro, ArviZ or anything else) are fitted by a Gaussian in the
 their correlations; the fit is good where the offline fit has seen enough data, and says so where it is not. Draws of
 the last state, if there are any, become the distribution of x_0, together with how it hangs on theta.
 
-To go the other way, `filter.posterior(state)` hands out draws: `sample`, or `chains` for ArviZ.
+To go the other way, `filter.posterior(state)` hands out draws: `sample`.
 
 >>> import jax, numpyro.distributions as dist, paramfilter as pf
 >>> model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 1.0), q=dist.InverseGamma(3.0, 2.0))

@@ -16,7 +16,7 @@ from paramfilter.distributions import ravel
 from paramfilter.filters import Filter, StepInfo
 from paramfilter.labels import components_of
 
-OF_STEP = ("ess", "log_evidence_increment", "outcome", "num_unique_ancestors", "approximation_error")
+OF_STEP = ("ess", "log_evidence_increment", "outcome", "approximation_error")
 """Fields of a step's info that are one number."""
 
 OF_OBSERVATION = ("y", "forecast_mean", "forecast_sd", "pit", "tail_probability")
@@ -35,7 +35,6 @@ def columns_of(filter: Filter) -> tuple[str, ...]:
     return (
         *(f"{part}:{name}" for part in ("mean", "sd") for name in parameters),
         *OF_STEP,
-        *(f"rhat:{name}" for name in _islands_compare(filter)),
         *(f"{part}:{name}" for part in OF_OBSERVATION for name in observed),
     )
 
@@ -56,12 +55,6 @@ def figures_of(
         *jax.tree.leaves(moments.mean),  # sorted by name, as the columns are
         *map(jnp.sqrt, jax.tree.leaves(moments.variance)),
         *(getattr(info, name) for name in OF_STEP),
-        *([info.rhat] if _islands_compare(filter) else ()),
         *(part[:MOST_COMPONENTS] for part in observed),
     ]
     return jnp.concatenate([jnp.ravel(part).astype(float) for part in parts])
-
-
-def _islands_compare(filter: Filter) -> list[str]:
-    """Return the coordinates that have an R-hat: none if there is one island."""
-    return list(filter.model.parameters.coordinate_names) if filter.num_chains > 1 else []

@@ -35,7 +35,7 @@ def same(first, second):
 
 @pytest.fixture(scope="module")
 def filter():
-    return pf.extended_parameter_filter(pf.models.sin(), NUM_PARTICLES, belief=pf.beliefs.TaylorOfMean(order=3))
+    return pf.extended_parameter_filter(pf.models.sin(), NUM_PARTICLES, belief=pf.particles.TaylorOfMean(order=3))
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.beliefs import Conjugate, PointMass
-from paramfilter.filters.health import NUM_FORECASTS
 from paramfilter.filters.outliers import mean_and_spread
+from paramfilter.filters.step_info import NUM_FORECASTS
 from paramfilter.outcome import Outcome
+from paramfilter.particles import Conjugate, PointMass
 from paramfilter.proposals import LookAhead
 
 

@@ -22,10 +22,10 @@ FILTERS = {
         pf.models.linear_gaussian(q=dist.InverseGamma(4.0, 3.0)), 32, resampling=pf.resampling.Systematic()
     ),
     "taylor of mean": lambda: pf.extended_parameter_filter(
-        pf.models.sin(), 32, belief=pf.beliefs.TaylorOfMean(order=3)
+        pf.models.sin(), 32, belief=pf.particles.TaylorOfMean(order=3)
     ),
     "taylor of log density, two parameters": lambda: pf.ParticleFilter(
-        pf.models.star(), 32, pf.beliefs.TaylorOfLogDensity(order=2)
+        pf.models.star(), 32, pf.particles.TaylorOfLogDensity(order=2)
     ),
     "liu west": lambda: pf.liu_west_filter(pf.models.linear_gaussian(q=dist.InverseGamma(4.0, 3.0)), 32),
     "sir": lambda: pf.sir_filter(pf.models.sin(), 32, resampling=pf.resampling.Multinomial()),
@@ -124,7 +124,7 @@ def test_step_is_compiled_once(case):
 OTHER_PROCESS = """
     import sys, jax, numpy as np, paramfilter as pf
     jax.config.update("jax_enable_x64", {x64})
-    filter = pf.extended_parameter_filter(pf.models.sin(), 32, belief=pf.beliefs.TaylorOfMean(order=3))
+    filter = pf.extended_parameter_filter(pf.models.sin(), 32, belief=pf.particles.TaylorOfMean(order=3))
     state = pf.restore(sys.argv[1], filter)
     state, _ = pf.run(filter, state, np.array({ys}))
     pf.save(sys.argv[2], state)

@@ -3,65 +3,39 @@
 import logging
 import re
 
-import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 import pytest
 
 import paramfilter as pf
-from paramfilter.auto import choose_algorithm, choose_belief
-from paramfilter.beliefs import Conjugate, CrossInterpolation, Grid
 from paramfilter.errors import ArgumentError
-from paramfilter.filters import NoMixing
-from paramfilter.inspect.report import inspect_model
-from paramfilter.presets import PRESETS
+from paramfilter.particles import TaylorOfLogDensity, TaylorOfMean
+from paramfilter.presets import PRESETS, choose_algorithm
 from paramfilter.proposals import is_heavy_tailed
 from paramfilter.tracing import RUN_ONCE
 
 
-@pytest.mark.parametrize("name", [name for name in PRESETS if name != "node_filter"])
+@pytest.mark.parametrize("name", ["extended_parameter_filter", "storvik_filter", "liu_west_filter", "sir_filter"])
 def test_every_preset_of_particles_takes_the_options_of_the_loop(name):
-    chosen = {"num_islands": 2, "outliers": pf.OutlierGate()}
-    if name != "auto_filter":  # which may take a filter that has an opinion on it
-        chosen["resampling"] = pf.resampling.Stratified()
-    filter = PRESETS[name](pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5)), 8, mixing=NoMixing(), **chosen)
+    chosen = {"outliers": pf.OutlierGate(), "proposal": pf.proposals.Guided(), "resampling": pf.resampling.Systematic()}
+    filter = PRESETS[name](pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5)), 8, **chosen)
     assert isinstance(filter, pf.ParticleFilter)
     assert {option: getattr(filter, option) for option in chosen} == chosen
-    assert filter.bound_mixing == NoMixing()
 
 
-@pytest.mark.slow
-def test_a_preset_on_islands_skips_an_outlier():
-    model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5))
-    filter = pf.storvik_filter(model, 8, num_islands=2, outliers=pf.OutlierGate())
-    state, ordinary = filter.step(filter.init(jax.random.key(0)), 0.5)
-    _, wild = filter.step(state, 1e4)
-    assert not ordinary.outcome & pf.Outcome.OUTLIER_SKIPPED
-    assert wild.outcome & pf.Outcome.OUTLIER_SKIPPED
-
-
-@pytest.mark.parametrize(("num_particles", "num_islands"), [(396, 1), (400, 4), (402, 1)])
-def test_four_islands_of_a_hundred_particles_or_one(num_particles, num_islands):
-    model = pf.models.sin()
-    filters = (
-        pf.extended_parameter_filter(
-            model, num_particles, belief=pf.beliefs.PointMass(), proposal=pf.proposals.Bootstrap()
-        ),
-        pf.liu_west_filter(model, num_particles),
-    )
-    assert [filter.num_islands for filter in filters] == 2 * [num_islands]
-    assert pf.liu_west_filter(model, num_particles, num_islands=2).num_islands == 2
-    assert pf.sir_filter(model, num_particles).num_islands == 1
-
-
-@pytest.mark.slow
-def test_beliefs_are_chosen_that_two_ancestors_can_share():
-    one = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5))
-    both = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), q=dist.InverseGamma(5.0, 4.0))
-    apart = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5), r=dist.InverseGamma(5.0, 4.0))
-    chosen = [choose_belief(model)[0] for model in (one, both, apart)]
-    assert chosen == [Conjugate(), CrossInterpolation(), CrossInterpolation()]
-    assert [inspect_model(model).recommended for model in (one, both)] == ["Conjugate", "CrossInterpolation"]
+@pytest.mark.parametrize(
+    ("model", "belief", "reason"),
+    [
+        (pf.models.sin, TaylorOfMean(7, 0.0), "only the means of Gaussians"),
+        (pf.models.star, TaylorOfMean(7, 0.0), "only the means of Gaussians"),
+        (pf.models.cauchy_ar1, TaylorOfLogDensity(7, 0.0), "the transition is no Gaussian (Cauchy)"),
+    ],
+)
+def test_the_extended_parameter_filter_is_the_one_of_the_paper(model, belief, reason):
+    filter = pf.extended_parameter_filter(model(), 100)
+    assert filter.belief == belief and reason in filter.choice
+    assert (filter.proposal, filter.resampling) == (pf.proposals.Bootstrap(), pf.resampling.Multinomial())
+    assert filter.mixing is None and filter.memory is None
 
 
 @pytest.mark.parametrize(
@@ -84,14 +58,6 @@ def test_states_that_jump_are_told_from_others(transition, jumps):
     assert is_heavy_tailed(model) == jumps
 
 
-def test_a_model_that_jumps_has_one_island():
-    model = pf.models.cauchy_ar1()
-    filter = pf.extended_parameter_filter(model, 400, belief=Grid(17))
-    assert filter.num_islands == 1
-    assert "one island" in filter.choice
-    assert pf.extended_parameter_filter(model, 400, belief=Grid(17), num_islands=2).num_islands == 2
-
-
 def two_parameters(transition, observation=lambda theta, x, inputs: dist.Normal(x, 1.0)):
     return pf.StateSpaceModel(
         prior={"a": dist.Normal(0.0, 0.2), "b": dist.LogNormal(0.0, 0.2)},
@@ -112,18 +78,18 @@ KINDS = {
     ),
     "jumps": (
         lambda theta, x, inputs: dist.StudentT(3.0, theta["a"] * x, theta["b"]),
-        "extended_parameter_filter",
+        "ParticleFilter",
         "may jump",
     ),
     "jumps without a variance": (
         lambda theta, x, inputs: dist.Cauchy(theta["a"] * x, theta["b"]),
-        "extended_parameter_filter",
-        "without a variance",
+        "ParticleFilter",
+        "no filter without random numbers",
     ),
     "counts": (
         lambda theta, x, inputs: dist.Poisson(theta["b"] + 0.1 * x),
-        "extended_parameter_filter",
-        "whole number",
+        "node_filter",
+        "Counts",
     ),
 }
 
@@ -154,13 +120,27 @@ def test_a_chosen_filter_says_what_it_is(capsys, caplog):
     assert capsys.readouterr().out == "", "a library does not print"
 
 
-def test_options_of_particles_ask_for_particles():
-    model = two_parameters(KINDS["linear"][0])
-    filter = pf.auto_filter(model, 64, outliers=pf.OutlierGate(), num_islands=2)
-    assert isinstance(filter, pf.ParticleFilter)
-    assert (filter.num_particles, filter.outliers, filter.num_islands) == (64, pf.OutlierGate(), 2)
-    gated = pf.auto_filter(model, 64, outliers=pf.OutlierGate())
+def test_a_filter_that_is_chosen_takes_outliers_and_a_memory():
+    filter = pf.auto_filter(two_parameters(KINDS["jumps"][0]), 64, outliers=pf.OutlierGate(), memory=50.0)
+    assert isinstance(filter, pf.ParticleFilter) and filter.mixing == pf.particles.AncestorMixing(8)
+    assert (filter.num_particles, filter.outliers, filter.memory) == (64, pf.OutlierGate(), 50.0)
+    gated = pf.auto_filter(two_parameters(KINDS["linear"][0]), 64, outliers=pf.OutlierGate())
     assert isinstance(gated, pf.nodes.NodeFilter) and gated.outliers == pf.OutlierGate(), "nodes gate as well"
+    drifting = pf.auto_filter(two_parameters(KINDS["linear"][0]), 64, memory=50.0)
+    assert isinstance(drifting, pf.nodes.NodeFilter) and drifting.memory == 50, "nodes forget as well"
+
+
+def test_more_parameters_than_nodes_can_cover_are_refused_with_what_can():
+    model = pf.StateSpaceModel(
+        prior={"slopes": dist.Normal(jnp.zeros(21), 1.0)},
+        initial=lambda theta, inputs: dist.Normal(0.0, 1.0),
+        transition=lambda theta, x, inputs: dist.Normal(0.0, 1.0),
+        observation=lambda theta, x, inputs: dist.Normal(x + jnp.sum(theta["slopes"]), 1.0),
+    )
+    with pytest.raises(
+        pf.errors.ModelError, match=r"at most 20 parameters.* 21.* NUTS in NumPyro or `references.pmmh`"
+    ):
+        pf.auto_filter(model)
 
 
 def test_a_broken_model_is_not_a_reason_to_take_another_filter():
@@ -180,7 +160,7 @@ def test_a_broken_model_is_not_a_reason_to_take_another_filter():
             lambda model: pf.node_filter(model, acuracy=0.1),
             "node_filter has no option 'acuracy'; did you mean",
         ),
-        (lambda model: pf.auto_filter(model, 64, wings=2), "auto_filter has no option 'wings'. Its options are health"),
+        (lambda model: pf.auto_filter(model, 64, wings=2), "auto_filter has no option 'wings'. Its options are memory"),
     ],
 )
 def test_an_option_that_a_preset_does_not_have_is_refused_with_those_it_has(build, message):

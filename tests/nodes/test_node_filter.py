@@ -11,9 +11,9 @@ from compilations import compilations
 
 import paramfilter as pf
 from paramfilter.diagnostics import codes, examine
+from paramfilter.diagnostics.saved import record_of
 from paramfilter.errors import DataError, ModelError
 from paramfilter.nodes import AssumedDensity
-from paramfilter.results import record_of
 
 MODEL = pf.StateSpaceModel(
     prior={"phi": dist.Uniform(-1.0, 1.0), "q": dist.LogNormal(0.0, 1.0)},

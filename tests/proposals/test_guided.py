@@ -156,20 +156,20 @@ def test_looking_ahead_blindly_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("proposal", "resampling", "num_islands"),
+    ("proposal", "resampling"),
     [
-        (Guided(), pf.resampling.Systematic(), 1),
-        (LookAhead(), pf.resampling.Systematic(), 1),
-        (LookAhead(), pf.resampling.WhenEssBelow(0.5, pf.resampling.Systematic()), 4),
+        (Guided(), pf.resampling.Systematic()),
+        (LookAhead(), pf.resampling.Systematic()),
+        (LookAhead(), pf.resampling.WhenEssBelow(0.5, pf.resampling.Systematic())),
     ],
-    ids=["guided", "ahead", "ahead on islands when needed"],
+    ids=["guided", "ahead", "ahead when needed"],
 )
-def test_evidence_and_posterior_agree_with_the_kalman_filter(proposal, resampling, num_islands):
+def test_evidence_and_posterior_agree_with_the_kalman_filter(proposal, resampling):
     model = pf.models.linear_gaussian(phi=dist.Normal(0.3, 0.2))
     _, ys = pf.simulate(jax.random.key(3), model, {"phi": 0.5}, 30)
     ys = ys.at[7].set(jnp.nan)
     exact = pf.references.kalman_grid(model, ys)
-    filter = pf.ParticleFilter(model, 2000, pf.beliefs.Conjugate(), proposal, resampling, num_islands)
+    filter = pf.ParticleFilter(model, 2000, pf.particles.Conjugate(), proposal, resampling)
 
     @jax.jit
     @jax.vmap

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from blackjax.smc import resampling as blackjax_resampling
 
-from paramfilter.resampling import Multinomial, Resampling, Residual, Stratified, Systematic
+from paramfilter.resampling import Multinomial, Resampling, Systematic
 
-SCHEMES = (Systematic(), Stratified(), Multinomial(), Residual())
+SCHEMES = (Systematic(), Multinomial())
 NUM_PARTICLES = 64
 NUM_DRAWS = 100_000
 DRAWS_AT_ONCE = 100  # a batch that stays in the cache: twice as fast as all draws at once
@@ -168,4 +168,4 @@ def test_counts_vary_together_as_those_of_blackjax_do(scheme):
 
 
 def test_this_comparison_can_tell_schemes_apart():
-    assert largest_z_between(ours(Systematic()), ours(Stratified())) > 2 * MAX_Z_OF_MOMENTS
+    assert largest_z_between(ours(Systematic()), ours(Multinomial())) > 2 * MAX_Z_OF_MOMENTS

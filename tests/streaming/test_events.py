@@ -70,7 +70,7 @@ def test_many_flat_brackets_are_not_deep():
 
 
 def test_no_mutation_of_a_line_escapes():
-    """Two thousand lines here; a million by `python -m benchmarks.streams.fuzz`."""
+    """Two thousand lines, most of them refused."""
     refused = sum(_is_refused(mutated(one)) for one in range(2_000))
     assert 1000 < refused < 2_000
 

@@ -66,9 +66,3 @@ def test_a_missing_observation_still_has_a_forecast():
 def test_forecasts_can_be_left_out():
     figures = one_step(pf.sir_filter(MODEL, 64), 45.5, forecasts=False)
     assert figures["y:y"] == 45.5 and all(np.isnan(figures[f"{one}:y"]) for one in ("forecast_mean", "pit"))
-
-
-def test_islands_have_an_r_hat_for_each_coordinate():
-    figures = one_step(pf.sir_filter(MODEL, 64, num_islands=4), 45.5)
-    assert figures["rhat:level"] >= 1 and figures["rhat:drift"] >= 1
-    assert not any(name.startswith("rhat") for name in columns_of(pf.sir_filter(MODEL, 64)))

@@ -1,7 +1,6 @@
 """The pages show what is there, in an order that people expect, and escape what comes from outside."""
 
 import html
-import json
 import logging
 import math
 import re
@@ -144,7 +143,7 @@ def test_observations_are_not_logged_and_need_the_token(worker, about, caplog):
 
 def posteriors(ess, outcome=0.0, num_steps=60, **more):
     figures = {"mean:phi": 0.3, "sd:phi": 0.1, "ess": ess, "log_evidence_increment": -1.0, "outcome": outcome}
-    figures |= {"num_unique_ancestors": 9.0, "approximation_error": 0.0, **more}
+    figures |= {"approximation_error": 0.0, **more}
     return [Posterior(step + 1, "applied", {**figures, "pit:y": (step % 50) / 50}) for step in range(num_steps)]
 
 
@@ -153,7 +152,6 @@ def test_status_comes_from_the_diagnostics(about):
     assert standing_of(posteriors(3.0), about)[:2] == ("watch", "low ESS"), "3 of 16 is not well"
     assert standing_of(posteriors(0.5), about)[:2] == ("bad", "W01, low ESS")
     assert standing_of(posteriors(16.0, outcome=2.0), about).words == "W06"
-    assert standing_of(posteriors(16.0, num_unique_ancestors=1.0), about).words == "W02"
     surprised = [one._replace(figures={**one.figures, "pit:y": 0.99}) for one in posteriors(16.0)]
     assert standing_of(surprised, about).words == "W05"
     assert standing_of(posteriors(16.0), None).words == "not judged"
@@ -161,8 +159,7 @@ def test_status_comes_from_the_diagnostics(about):
 
 def test_low_means_a_share_of_n_or_too_few_at_all(about):
     assert low_ess_below(about) == 16 and low_ess_below(about._replace(size=10_000)) == 500
-    nodes = json.dumps({**json.loads(about.fingerprint), "kept": 5})
-    assert low_ess_below(about._replace(fingerprint=nodes)) == pytest.approx(0.8)
+    assert low_ess_below(about._replace(unit="nodes")) == pytest.approx(0.8)
 
 
 @pytest.mark.parametrize("bounds", [(0.0, math.inf), (-math.inf, 1.0), (0.0, 1.0), (-math.inf, math.inf)])

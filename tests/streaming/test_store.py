@@ -106,7 +106,7 @@ def test_a_store_that_was_cut_short_is_refused(tmp_path):
 
 
 def test_a_flipped_bit_is_refused_or_without_effect(tmp_path):
-    """Twenty here; sixty of each of three stores by `python -m benchmarks.streams.stores`."""
+    """Twenty copies of a small store, one bit flipped in each."""
     store = fill(tmp_path)
     before = content(store)
     store.close()

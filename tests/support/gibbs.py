@@ -20,10 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import paramfilter as pf
-from paramfilter.beliefs import BoundBelief
-from paramfilter.beliefs.base import Approximate, Observing, adapt, init_shared
 from paramfilter.inspect.dependence import ThetaFactors
 from paramfilter.model import Transition
+from paramfilter.particles import BoundBelief
 from paramfilter.resampling import Systematic
 
 NUM_DRAWS = 256
@@ -60,7 +59,7 @@ def follow(belief: BoundBelief) -> Callable:
     def run(key, x, y):
         key_start, key_steps = jax.random.split(key)
         z = jax.vmap(belief.model.parameters.sample)(jax.random.split(key_start, NUM_DRAWS))
-        shared = init_shared(belief, z)
+        shared = belief.init_shared(z)
         first = jax.tree.map(lambda leaf: leaf[0], x)
         one = belief.update_initial(shared, belief.init(), first, None)
         statistics = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (NUM_DRAWS, *leaf.shape)), one)
@@ -68,11 +67,10 @@ def follow(belief: BoundBelief) -> Callable:
         def step(carry, turn):
             shared, statistics, z = carry
             index, x_prev, x_now, y_now = turn
-            shared, statistics = adapt(belief, shared, statistics, z, jnp.zeros(NUM_DRAWS, z.dtype))
+            shared, statistics = belief.adapt(shared, statistics, z, jnp.zeros(NUM_DRAWS, z.dtype))
             keys = jax.random.split(jax.random.fold_in(key_steps, index), NUM_DRAWS)
             z = jax.vmap(belief.sample, in_axes=(0, None, 0, 0))(keys, shared, statistics, z).z
             datum = Transition(x_prev, x_now, y_now, None)
-            drawn = z
             # As in a filter, draws that explain the datum are kept: weighted by it, and resampled.
             log_weights = jax.vmap(lambda point: factors.step(datum, point))(z)
             resampled = Systematic().resample(jax.random.fold_in(key_steps, len(y) + index), log_weights)
@@ -80,18 +78,12 @@ def follow(belief: BoundBelief) -> Callable:
             # All draws follow the same path, so one update serves them all.
             one = belief.update(shared, jax.tree.map(lambda leaf: leaf[0], statistics), datum)
             statistics = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (NUM_DRAWS, *leaf.shape)), one)
-            repeat = lambda leaf: jnp.broadcast_to(leaf, (NUM_DRAWS, *leaf.shape))
-            seen = Transition(jax.tree.map(repeat, x_prev), jax.tree.map(repeat, x_now), y_now, None)
-            key_witness = jax.random.fold_in(key_steps, 2 * len(y) + index)
-            if isinstance(belief, Observing):
-                shared = belief.observe(key_witness, shared, seen, drawn, jnp.zeros(NUM_DRAWS, z.dtype), index)
             return (shared, statistics, z), None
 
         turns = (jnp.arange(len(y)), x[:-1], x[1:], y)
         (shared, statistics, _), _ = jax.lax.scan(step, (shared, statistics, z), turns)
         statistic = jax.tree.map(lambda leaf: leaf[0], statistics)
-        error = belief.error(shared, statistic) if isinstance(belief, Approximate) else jnp.zeros(())
-        return shared, statistic, error
+        return shared, statistic, belief.error(shared, statistic)
 
     return lambda key, path: run(key, jnp.asarray(path.x, float), jnp.asarray(path.y, float))
 
@@ -151,8 +143,8 @@ def exact_points(log_density: Callable, path: Path, start: np.ndarray, scale: np
         if power == 1.0 and turn >= 2 and 1 / np.sum(weights**2) > NUM_POINTS / 4:
             break
         mean = weights @ z
-        centerd = z - mean
-        factor = np.linalg.cholesky((weights[:, None] * centerd).T @ centerd + 1e-24 * np.eye(len(mean)))
+        centered = z - mean
+        factor = np.linalg.cholesky((weights[:, None] * centered).T @ centered + 1e-24 * np.eye(len(mean)))
     return Exact(z, values, weights)
 
 
@@ -212,8 +204,8 @@ def judge(belief: BoundBelief, exact: Exact, shared, statistic, reported) -> Gib
         return GibbsVerdict(np.inf, np.inf, 0.0, np.inf, float(reported))
     kept = kept / max(kept.sum(), 1e-300)
     difference = np.where(kept > 0, difference, 0.0)
-    centerd = difference - kept @ difference
-    tilt = np.exp(np.clip(centerd, -700, 700))
+    centered = difference - kept @ difference
+    tilt = np.exp(np.clip(centered, -700, 700))
     total = kept @ tilt
     divergence = float(np.log(total) - np.log1p(-min(lost, 1 - 1e-12)))
     q = kept * tilt / total
@@ -225,7 +217,7 @@ def judge(belief: BoundBelief, exact: Exact, shared, statistic, reported) -> Gib
         divergence=max(divergence, 0.0),
         mean_error=float(np.max(np.abs((q - exact.weights) @ exact.z / sd))),
         sd_ratio=float(ratios[np.argmax(np.abs(np.log(ratios)))]),
-        error=float(np.sqrt(kept @ centerd**2)),
+        error=float(np.sqrt(kept @ centered**2)),
         reported=float(reported),
     )
 

@@ -30,12 +30,12 @@ class Verdict:
     evidence_error: float
 
 
-def last_state(filter: pf.ParticleFilter, state: pf.filters.FilterState, ys) -> pf.filters.FilterState:
+def last_state(filter: pf.ParticleFilter, state: pf.particles.ParticleState, ys) -> pf.particles.ParticleState:
     """Take in all of ys and keep only the state: `pf.run` without its history."""
     return filter.compiled(_scan)(state, filter.as_observation(ys, leading=("time",)))
 
 
-def _scan(filter: pf.ParticleFilter, state: pf.filters.FilterState, ys) -> pf.filters.FilterState:
+def _scan(filter: pf.ParticleFilter, state: pf.particles.ParticleState, ys) -> pf.particles.ParticleState:
     return jax.lax.scan(lambda carry, y: (filter.step(carry, y)[0], None), state, ys)[0]
 
 
@@ -46,7 +46,9 @@ def data_from_prior(model: pf.StateSpaceModel, seed: int, num_steps: int):
     return pf.simulate(key_data, model, theta, num_steps)[1]
 
 
-def judge(filter: pf.ParticleFilter, state: pf.filters.FilterState, reference: pf.references.GridPosterior) -> Verdict:
+def judge(
+    filter: pf.ParticleFilter, state: pf.particles.ParticleState, reference: pf.references.GridPosterior
+) -> Verdict:
     """Compare a filter's posterior with the reference's."""
     posterior = filter.posterior(state)
     mean, sd = posterior.mean(), posterior.sd()

@@ -14,7 +14,7 @@ from paramfilter.model import Transition
 from tests.support.judging import last_state
 
 
-def state_bytes(state: pf.filters.FilterState) -> int:
+def state_bytes(state: pf.particles.ParticleState) -> int:
     """Return the size of a state."""
     leaves = [jax.random.key_data(leaf) if leaf.dtype == state.key.dtype else leaf for leaf in jax.tree.leaves(state)]
     return sum(leaf.nbytes for leaf in leaves)
@@ -50,7 +50,7 @@ def time_of_late_steps(num_steps: int, num_particles: int, block: int = 1000, re
 def drift_of_statistics(num_updates: int) -> dict[str, float]:
     """Return relative errors of a float32 conjugate statistic after many updates on a known path."""
     model = pf.models.linear_gaussian(phi=dist.Normal(0.3, 0.2), q=dist.InverseGamma(4.0, 3.0))
-    belief = pf.beliefs.Conjugate().bind(model)
+    belief = pf.particles.Conjugate().bind(model)
 
     def update(index, carry):
         x_prev, statistic, plain = carry

@@ -10,9 +10,6 @@
 #
 # [tool.contest.auto]
 #
-# [tool.contest.extended_parameter]
-# num_particles = [100, 300, 1000, 3000]
-#
 # [tool.contest.liu_west]
 # num_particles = [300, 3000, 30000, 100000]
 #
@@ -28,7 +25,7 @@
 
 Filters keep no history, as the others do with theirs turned off. What `auto_filter` selects for a problem is one of
 them. The ladder of `node` has two sizes: the number of nodes, and one over the accuracy, in posterior sds, that
-`posterior` is asked for. Where float32 is too coarse, a belief has float64, as its warning advises.
+`posterior` is asked for.
 """
 
 from __future__ import annotations
@@ -45,13 +42,11 @@ import numpy as np
 import paramfilter as pf
 from benchmarks.contest.task import Algorithm, Posterior, Task, each_table, serve
 from benchmarks.problems import CONTEST
-from paramfilter.inspect.cross import FEW_PARAMETERS
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "auto": pf.auto_filter,
-    "extended_parameter": pf.extended_parameter_filter,
-    "liu_west": partial(pf.liu_west_filter, num_islands=1),
-    "sir": partial(pf.sir_filter, num_islands=1),
+    "liu_west": pf.liu_west_filter,
+    "sir": pf.sir_filter,
     "storvik": pf.storvik_filter,
     "node": lambda model, num_nodes, one_over=50: pf.node_filter(model, num_nodes, accuracy=1 / one_over),
 }
@@ -59,18 +54,11 @@ FILTERS: dict[str, Callable[..., Any]] = {
 
 def by_filter(kind: str, task: Task) -> Iterator[Posterior]:
     """Yield what a filter believes at each time."""
-    with jax.enable_x64(kind == "extended_parameter" and needs_float64(task.problem)):
-        filter = filter_once(kind, task.problem, tuple(task.size.values()))
-        state = filter.init(jax.random.key(task.seed))
-        for ys, inputs in stretches(task):
-            state = filter.catch_up(state, ys, inputs)
-            yield believed(filter, state)
-
-
-@cache
-def needs_float64(problem: str) -> bool:
-    """Tell whether a belief about so many parameters needs double precision."""
-    return CONTEST[problem].model().parameters.dimension > FEW_PARAMETERS
+    filter = filter_once(kind, task.problem, tuple(task.size.values()))
+    state = filter.init(jax.random.key(task.seed))
+    for ys, inputs in stretches(task):
+        state = filter.catch_up(state, ys, inputs)
+        yield believed(filter, state)
 
 
 @cache

@@ -17,7 +17,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from benchmarks.contest.task import Posterior, Task, each_table, moments
-from benchmarks.problems import CONTEST, PROBLEMS
+from benchmarks.problems import CONTEST
 from paramfilter.distributions import components, is_distribution
 from paramfilter.model import StateSpaceModel
 
@@ -109,7 +109,7 @@ def flat_model(task: Task) -> FlatModel:
 
 def model_of(problem: str) -> StateSpaceModel:
     """Return the model of a problem, priors included."""
-    return (PROBLEMS | CONTEST)[problem].model()
+    return CONTEST[problem].model()
 
 
 def center(law: Any) -> Any:

@@ -156,12 +156,6 @@ class Star(NormalObservedWithNoise):
         return dists.Normal(0.9 * xp * (1 - switch) + 0.1 * xp * switch, 1.0)
 
 
-class SmoothTransition(NormalObservedWithNoise):
-    def PX(self, t, xp):
-        switch = expit(self.gamma * (xp - self.c))
-        return dists.Normal(xp * (self.low * (1 - switch) + self.high * switch), self.sigma)
-
-
 class StochasticVolatility(Model):
     def initial(self):
         return dists.Normal(self.mu, self.sigma / np.sqrt(1 - self.phi**2))
@@ -351,7 +345,6 @@ MODELS: dict[str, type[Model]] = {
     "stochastic_volatility": StochasticVolatility,
     "pound_dollar": StochasticVolatility,
     "nutria": Nutria,
-    "smooth_transition": SmoothTransition,
     "tracking": Tracking,
     "regime_switching": RegimeSwitching,
     "epidemic": Epidemic,

@@ -25,13 +25,6 @@ PRIORS = {
         "theta": LogNormal(0.0, 0.5),
         "sigma": LogNormal(math.log(0.1), 0.5),
     },
-    "smooth_transition": {
-        "gamma": LogNormal(0.0, 0.5),
-        "c": Normal(2.0, 2.0),
-        "low": Normal(0.5, 0.5),
-        "high": Normal(0.5, 0.5),
-        "sigma": LogNormal(0.0, 0.5),
-    },
     "tracking": {"q": InvGamma(3.0, 0.1), "r": IID(InvGamma(3.0, 2.0), 2), "bias": Normal(0.0, 1.0)},
     "regime_switching": {
         "stay_low": Beta(9.0, 1.5),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 import warnings
 
+from paramfilter.cli.names import FAILED
 from paramfilter.errors import MissingExtraError, ParamfilterError, extra
-
-FAILED, MISUSED, FOUND = 1, 2, 3
-"""Exit codes: the work could not be done; the command was not understood; a diagnosis found something."""
 
 
 def main() -> None:

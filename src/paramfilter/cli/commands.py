@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paramfilter.cli import FAILED, FOUND, names
+from paramfilter.cli import names
 from paramfilter.cli.rows import STANDARD_INPUT
 from paramfilter.errors import DataError
 
@@ -62,7 +62,7 @@ def run(
     particles: Particles = None,
     filter: FilterName = AUTO,
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option(help="Write the result to this .nc or .zarr file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the result to this .nc file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot the parameters to this .png, .pdf or .svg file.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write the final state to this file.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue from a state that --save wrote.")] = None,
@@ -73,16 +73,16 @@ def run(
 ) -> None:
     """Learn a model's parameters from a file, or from a pipe line by line until it ends, by Ctrl-C or SIGTERM too."""
     from paramfilter import plots
-    from paramfilter.cli.learning import Settings, learn
+    from paramfilter.cli.learning import learn, make_filter
     from paramfilter.cli.models_by_name import model_named
     from paramfilter.cli.printing import aside
 
     if plot is not None and out is None:
         out = plot.with_suffix(".nc")
-    columns = (tuple(y or ()), tuple(inputs or ()), time)
-    learn(
-        model_named(model).model, Settings(filter, particles, data, *columns, seed, out, save, resume, as_json, strict)
-    )
+    columns, found = (tuple(y or ()), tuple(inputs or ()), time), model_named(model).model
+    files = {"out": out, "save": save, "resume": resume}
+    make = lambda: make_filter(found, filter, particles)
+    learn(found, data, columns, make, seed=seed, **files, as_json=as_json, is_strict=strict)
     if plot is not None:
         plots.parameters(out).savefig(plot)
         aside.print(f"plot written to {plot}")
@@ -132,12 +132,9 @@ def forecast(
     made = make_filter(found, filter, particles)
     drawn = predict(jax.random.key(seed), made, restore(state, made), steps).y
     rows: dict[str, list[Any]] = {"step": list(range(1, steps + 1))}
-    of = {"mean": lambda draws: np.mean(draws, axis=0)} | {
-        part: lambda draws, q=q: np.quantile(draws, q, axis=0) for part, q in zip(QUANTILES, LEVELS, strict=True)
-    }
-    by_part = {
-        part: _columns(jax.tree.map(summary, jax.tree.map(np.asarray, drawn)), "y") for part, summary in of.items()
-    }
+    of = {"mean": lambda draws: np.mean(draws, axis=0)}
+    of |= {part: lambda draws, q=q: np.quantile(draws, q, axis=0) for part, q in zip(QUANTILES, LEVELS, strict=True)}
+    by_part = {part: _columns(jax.tree.map(summary, drawn), "y") for part, summary in of.items()}
     for name in by_part["mean"]:
         rows |= {f"{name}_{part}": columns[name].tolist() for part, columns in by_part.items()}
     _write(rows, out)
@@ -149,9 +146,7 @@ def plot(
     kind: Annotated[names.Plots, typer.Option(help=f"{', '.join(names.Plots)}.", metavar="NAME")] = names.Plots(
         "parameters"
     ),
-    out: Annotated[Path, typer.Option(help="File to write: .png, .pdf or .svg; .gif for an animation.")] = Path(
-        "picture.png"
-    ),
+    out: Annotated[Path, typer.Option(help="File to write: .png, .pdf or .svg.")] = Path("picture.png"),
     truth: Values = None,
     title: Annotated[str | None, typer.Option(help="Figure title.")] = None,
 ) -> None:
@@ -164,17 +159,17 @@ def plot(
     trees = {label: load_result(path) for label, path in labelled}
     drawn = next(iter(trees.values())) if len(trees) == 1 else trees
     figure = getattr(plots, kind)(drawn, truth=_values(truth) or None, title=title)
-    figure.save(out) if kind == "animation" else figure.savefig(out)
+    figure.savefig(out)
     aside.print(f"plot written to {out}")
 
 
 @app.command("inspect")
 def inspect_(model: Model, as_json: AsJson = False) -> None:
     """Report how the parameters enter a model, which cannot be identified, and which filter to use."""
-    from paramfilter.auto import choose_algorithm
     from paramfilter.cli.models_by_name import model_named
     from paramfilter.cli.printing import print_json
     from paramfilter.inspect import inspect_model
+    from paramfilter.presets import choose_algorithm
 
     found = model_named(model).model
     report, chosen = inspect_model(found), choose_algorithm(found)
@@ -189,7 +184,8 @@ def diagnose(result: Annotated[Path, typer.Argument(help="A saved result.")], as
     """Check a saved result and explain each warning. The exit code is 3 if there is a warning."""
     from paramfilter.cli.printing import print_json
     from paramfilter.diagnostics import examine
-    from paramfilter.results import load_result, record_of
+    from paramfilter.diagnostics.saved import record_of
+    from paramfilter.results import load_result
 
     found = examine(record_of(load_result(result)))
     if as_json:
@@ -199,14 +195,14 @@ def diagnose(result: Annotated[Path, typer.Argument(help="A saved result.")], as
         print_json({"heading": found.heading, "passed": passed, "findings": findings, "not_judged": not_judged})
     else:
         print(found)
-    raise typer.Exit(0 if found.is_well else FOUND)
+    raise typer.Exit(0 if found.is_well else names.FOUND)
 
 
 @app.command()
 def explain(
     code: Annotated[
         str,
-        typer.Argument(help="A warning such as W03, or an outcome number.", autocompletion=names.complete_warning),
+        typer.Argument(help="A warning such as W06, or an outcome number.", autocompletion=names.complete_warning),
     ],
 ) -> None:
     """Explain a warning or an outcome."""
@@ -216,49 +212,19 @@ def explain(
 
 
 @app.command()
-def doctor(as_json: AsJson = False) -> None:
-    """Check the installation: versions, devices, and whether compiled code computes correct numbers."""
-    from paramfilter.cli import checkup
-    from paramfilter.cli.printing import console, print_json, table_of
+def doctor() -> None:
+    """Print what a report of a problem needs: versions, devices, and where compiled code is kept."""
+    from importlib.metadata import version
 
-    wrong = checkup.wrong_kernels()
-    if as_json:
-        about = {"versions": checkup.versions(), "devices": checkup.devices(), "threads": checkup.threads()}
-        print_json(about | {"wrong": wrong})
-    else:
-        console.print(table_of({name: {"version": one} for name, one in checkup.versions().items()}, first="package"))
-        console.print(f"\ndevices: {', '.join(checkup.devices())}")
-        console.print(f"threads: {checkup.threads()}")
-        console.print(
-            "compiler: all kernels agree with numpy" if not wrong else "\n".join(["compiler is wrong:", *wrong])
-        )
-    raise typer.Exit(FAILED if wrong else 0)
+    import jax
 
+    from paramfilter import config
 
-@app.command()
-def bench(
-    model: Model = "sin",
-    particles: Particles = None,
-    steps: Annotated[int, typer.Option(min=10, help="Number of observations per series.")] = 500,
-    series: Annotated[int, typer.Option(min=1, help="Number of series in the fleet.")] = 64,
-    filter: FilterName = AUTO,
-    as_json: AsJson = False,
-) -> None:
-    """Measure compile time, steps and a small fleet on this machine."""
-    from paramfilter.cli import checkup
-    from paramfilter.cli.learning import make_filter, size_of
-    from paramfilter.cli.models_by_name import model_named
-    from paramfilter.cli.printing import console, print_json, table_of
-
-    found = model_named(model)
-    _, ys, inputs = found.simulated(0, {}, steps)
-    measured = make_filter(found.model, filter, particles)
-    figures = checkup.speed_of(measured, ys, inputs, series)
-    if as_json:
-        print_json(figures)
-    else:
-        title = f"{found.model.name}, {size_of(measured)}"
-        console.print(table_of({name: {"": figure} for name, figure in figures.items()}, title))
+    config.use_compilation_cache()
+    for name in ("paramfilter", "jax", "jaxlib", "numpyro", "numpy", "scipy"):
+        print(f"{name} {version(name)}")
+    print(f"devices: {', '.join(f'{device.platform}:{device.id} {device.device_kind}' for device in jax.devices())}")
+    print(f"compiled code: {jax.config.jax_compilation_cache_dir or 'not kept'}")
 
 
 @app.command()

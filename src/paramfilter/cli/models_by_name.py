@@ -36,23 +36,19 @@ class NamedModel:
     truth: dict[str, Any] | None
     module: ModuleType
 
-    def inputs(self, num_steps: int) -> Inputs:
-        """Return inputs for a simulation: the module's own, or the example again and again."""
-        if hasattr(self.module, "inputs"):
-            return self.module.inputs(num_steps)
-        if self.model.example_inputs is None:
-            return None
-        return self.model.inputs_at(jnp.arange(num_steps))
-
     def simulated(self, seed: int, theta: dict[str, Any], num_steps: int) -> tuple[State, Observation, Inputs]:
         """Draw states and observations, and return them with the inputs they were drawn with.
+
+        Inputs are what the module's `inputs` returns for the number of steps, or the example again and again.
 
         Args:
             seed: Of the random key.
             theta: Parameters, where they are not to be those of `truth`.
             num_steps: How many.
         """
-        inputs = self.inputs(num_steps)
+        example = self.model.example_inputs
+        repeated = lambda num: None if example is None else self.model.inputs_at(jnp.arange(num))
+        inputs = getattr(self.module, "inputs", repeated)(num_steps)
         first = jax.tree.map(lambda leaf: leaf[0], inputs)
         truth = (self.truth or {}) | theta
         return *simulate(jax.random.key(seed), self.model, truth, num_steps, inputs, first), inputs
@@ -64,7 +60,8 @@ def model_named(name: str) -> NamedModel:
     The object is a `StateSpaceModel`, or a function without arguments that returns one.
     """
     if ":" not in name:
-        return _built_in(name)
+        module = importlib.import_module(f"paramfilter.models.{known_model(name)}")
+        return NamedModel(getattr(models, name)(), module.TRUTH, module)
     module_name, _, attribute = name.partition(":")
     module = _module(module_name)
     if not hasattr(module, attribute):
@@ -72,11 +69,6 @@ def model_named(name: str) -> NamedModel:
         hint = f" Did you mean {module_name}:{near[0]}?" if near else ""
         raise ModelError(f"{module_name} has no {attribute!r}.{hint}")
     return NamedModel(_as_model(name, getattr(module, attribute)), getattr(module, "TRUTH", None), module)
-
-
-def _built_in(name: str) -> NamedModel:
-    module = importlib.import_module(f"paramfilter.models.{known_model(name)}")
-    return NamedModel(getattr(models, name)(), module.TRUTH, module)
 
 
 def _module(name: str) -> ModuleType:

@@ -18,16 +18,17 @@ from paramfilter.arguments import did_you_mean
 from paramfilter.diagnostics.codes import CODES
 from paramfilter.errors import ModelError
 
+FAILED, FOUND = 1, 3
+"""Exit codes: the work could not be done; a diagnosis found something. Typer exits with 2 if it is misused."""
+
 PRESET_SUFFIX = "_filter"
 MODELS = tuple(models.__all__)
 Filters = StrEnum("Filters", "auto extended_parameter liu_west node sir storvik")
 """The presets, such as `storvik` for `storvik_filter`."""
 Plots = StrEnum(
     "Plots",
-    "animation convergence dashboard error_against_order evidence forecast forest health one_step pairs parameters "
-    "prior_posterior ranks state",
+    "dashboard evidence forecast forest health one_step pairs parameters prior_posterior ranks state",
 )
-"""The pictures; `LiveView` follows a running program, which a saved result is not."""
 WARNINGS = tuple(code.code for code in CODES)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from rich.console import Console, Group
 from rich.table import Table
 
-from paramfilter.filters import Posterior
 from paramfilter.labels import components_of
+from paramfilter.particles import Posterior
 
 LEVELS = (0.05, 0.5, 0.95)
 
@@ -33,24 +33,20 @@ def summary_of(posterior: Posterior) -> dict[str, dict[str, float]]:
     return rows
 
 
-def table_of(rows: Mapping[str, Mapping[str, Any]], heading: str = "", first: str = "") -> Group:
+def table_of(rows: Mapping[str, Mapping[str, Any]], heading: str) -> Group:
     """Make a table with a row for each entry, under a line that says what it is."""
     table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column(first)
+    table.add_column()
     for column in next(iter(rows.values())):
         table.add_column(column, justify="right")
     for label, row in rows.items():
-        table.add_row(label, *map(_text, row.values()))
-    return Group(heading, table) if heading else Group(table)
+        table.add_row(label, *(f"{value:.4g}" for value in row.values()))
+    return Group(heading, table)
 
 
 def print_json(value: Any) -> None:
     """Write one line of JSON; what is not a number in JSON becomes null."""
     print(json.dumps(_plain(value)), flush=True)
-
-
-def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _plain(value: Any) -> Any:

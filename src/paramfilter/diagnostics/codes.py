@@ -1,7 +1,7 @@
 """The warnings a filter may give, one list: each has a code, what it means, what to try, and the flags that raise it.
 
->>> print(explain("W03"))
-W03 islands disagree about theta
+>>> print(explain("W05"))
+W05 forecasts and observations do not match
 What it means: ...
 >>> explain(0)
 'all is well'
@@ -51,39 +51,12 @@ FEW_EFFECTIVE = Code(
         "Check whether the observation noise of the model is too small.",
     ),
 )
-FEW_ANCESTORS = Code(
-    "W02",
-    "few paths are left behind the beliefs",
-    "Beliefs follow paths, and each resampling removes paths. What was learned early now rests on few of them, so the "
-    "posterior sd is too small: by a tenth on easy models, by much more where the data say little about the state.",
-    (
-        "Set mixing=None: beliefs are then mixed over ancestors, if the belief allows it.",
-        "Use more particles; paths are lost when the number of steps nears N.",
-        "Use a proposal that sees the observation: LookAhead(Guided()).",
-        "Set num_islands=4, so that W03 measures the effect.",
-    ),
-)
-DISAGREEMENT = Code(
-    "W03",
-    "islands disagree about theta",
-    "Groups of particles that saw the same data have different posteriors, so each of them is overconfident. The "
-    "pooled posterior includes the spread between islands, but it is based on only num_islands replicates.",
-    (
-        "Use more particles.",
-        "Replace sir_filter or liu_west_filter, which collapse on long data, by auto_filter(model).",
-        "Use a proposal that sees the observation: LookAhead(Guided()).",
-        "Restart from a state saved before the disagreement began.",
-    ),
-)
 INACCURATE = Code(
     "W04",
     "beliefs are inaccurate",
     "The beliefs about theta miss the exact ones by more than half a nat: a Taylor series outside its radius of "
-    "convergence, or too few values or pivots. Do not use the posterior.",
-    (
-        "Use Grid() for one parameter and CrossInterpolation() for more, with more values or pivots.",
-        "With more than three parameters, enable 64-bit floats: jax.config.update('jax_enable_x64', True).",
-    ),
+    "convergence, or too few values. Do not use the posterior.",
+    ("Use auto_filter(model), or particles.Grid() for one or two parameters.",),
     Outcome.BELIEF_INACCURATE,
 )
 SURPRISED = Code(
@@ -147,13 +120,6 @@ OVERFLOW = Code(
     ),
     Outcome.STATISTIC_OVERFLOW,
 )
-LOST_ISLAND = Code(
-    "W11",
-    "an island could not explain an observation",
-    "No particle of some island could explain an observation, though others could. That island did not learn from it.",
-    ("Use more particles, or fewer islands.", "Use a proposal that sees the observation: LookAhead(Guided())."),
-    Outcome.ISLAND_WEIGHTS_ZERO,
-)
 SKIPPED = Code(
     "W12",
     "outliers were skipped",
@@ -192,8 +158,6 @@ UNSURE = Code(
 
 CODES = (
     FEW_EFFECTIVE,
-    FEW_ANCESTORS,
-    DISAGREEMENT,
     INACCURATE,
     SURPRISED,
     ROLLED_BACK,
@@ -201,7 +165,6 @@ CODES = (
     IMPROPER,
     REFUSED,
     OVERFLOW,
-    LOST_ISLAND,
     SKIPPED,
     FEW_NODES,
     UNSURE,
@@ -209,7 +172,7 @@ CODES = (
 
 
 def explain(what: str | SupportsInt) -> str:
-    """Put a code such as "W03", or the number of an `info.outcome` or `state.outcome`, in words.
+    """Put a code such as "W05", or the number of an `info.outcome` or `state.outcome`, in words.
 
     Args:
         what: A code, or flags; several flags give several paragraphs.
@@ -220,7 +183,7 @@ def explain(what: str | SupportsInt) -> str:
         except TypeError as error:
             raise ArgumentError(
                 f"explain needs one code or number, got {kind_of(what)}. Write explain(state.outcome), or "
-                'explain("W03").'
+                'explain("W05").'
             ) from error
         raised = [str(code) for code in CODES if code.flags & flags]
         return "\n\n".join(raised) if raised else "all is well"

@@ -1,6 +1,6 @@
 """One look at a run: which checks passed, what was found, what it means and what to try, and what was not judged.
 
-A check passes only if it had something to judge: with one island nothing shows the Monte Carlo error (W03), and most
+A check passes only if it had something to judge: particles give no estimate of their error (W14), and most
 beliefs never raise some of the flags.
 """
 
@@ -18,23 +18,13 @@ import numpy as np
 from paramfilter.arguments import require_kind
 from paramfilter.diagnostics import codes
 from paramfilter.diagnostics.codes import Code
-from paramfilter.filters import StepInfo
-from paramfilter.filters.health import NUM_FORECASTS
+from paramfilter.filters import History, StepInfo
+from paramfilter.filters.step_info import NUM_FORECASTS
 from paramfilter.numerics.ranks import count_ranks, uniformity_p_value
 from paramfilter.outcome import Outcome
-from paramfilter.running import History
-
-LONG_AGO = 0.25
-"""In multiples of N: beliefs that were mixed since then do not depend on paths."""
 
 LEAST_ESS = 0.05
 """Median effective sample size, or number of distinct values of theta, as a share of N, below which W01 is given."""
-
-RHAT_LIMIT = 1.1
-"""R-hat above which islands disagree: their spread adds a tenth to the posterior sd."""
-
-HUGE_RHAT = 1000
-"""R-hat from which only its order is told: islands that hold one value each have no spread to compare with."""
 
 LARGEST_ERROR = 0.25
 """Estimated error of a posterior mean, in posterior sds, above which W14 is given."""
@@ -128,7 +118,7 @@ class Record:
     Attributes:
         fingerprint: Fingerprint of the filter, as JSON.
         time: How many observations have been taken in.
-        last_mixed: When beliefs were last mixed; -1 if never.
+        unit: What the filter has many of: "nodes" or "particles".
         outcome: All flags raised so far.
         num_values: Distinct values of theta among the particles at the end.
         skips_outliers: Whether the filter has a `OutlierGate`.
@@ -139,7 +129,7 @@ class Record:
 
     fingerprint: str
     time: int
-    last_mixed: int
+    unit: str
     outcome: int
     num_values: int
     skips_outliers: bool
@@ -158,14 +148,14 @@ def diagnose(state: Any, history: History) -> Diagnosis:
     call = "The call is diagnose(state, history), with both as run returned them."
     require_kind(history, History, "history", call)
     require_kind(state, history.filter.state_kind, "state", call)
-    notes, error = history.filter.notes(state), history.filter.posterior(state).error()
+    filter, error = history.filter, history.filter.posterior(state).error()
     record = Record(
         fingerprint=state.fingerprint,
         time=int(state.time),
-        last_mixed=notes["last_mixed"],
+        unit=filter.unit,
         outcome=int(state.outcome),
-        num_values=count_distinct(np.asarray(history.filter.particles(state)[1])),
-        skips_outliers=bool(notes["skips_outliers"]),
+        num_values=count_distinct(np.asarray(filter.particles(state)[1])),
+        skips_outliers=getattr(filter, "outliers", None) is not None,
         error=error.largest,
         error_not_measured=error.not_measured,
         info=history.info,
@@ -181,7 +171,8 @@ def count_distinct(values: np.ndarray) -> int:
 def examine(record: Record) -> Diagnosis:
     """Look at a record, of a run or of a saved result."""
     fingerprint = json.loads(record.fingerprint)
-    heading = f"{fingerprint['model']}: {len(record.info.ess)} steps, {_crowd(fingerprint)}, {fingerprint['belief']}"
+    size = f"{fingerprint['particles']} {record.unit}, {fingerprint['belief']}"
+    heading = f"{fingerprint['model']}: {len(record.info.ess)} steps, {size}"
     heading += _gaps(record.info)
     judged = {code: _judge(code, record, fingerprint) for code in codes.CODES}
     return Diagnosis(
@@ -203,18 +194,6 @@ def _gaps(info: StepInfo) -> str:
     return f"\n{np.sum(missing)} of {len(gained)} steps had no observation ({np.mean(missing):.0%})."
 
 
-def _crowd(fingerprint: dict[str, Any]) -> str:
-    if _has_nodes(fingerprint):
-        return f"{fingerprint['particles']} nodes"
-    islands = "in one island" if fingerprint["islands"] == 1 else f"in {fingerprint['islands']} islands"
-    return f"{fingerprint['particles']} particles {islands}"
-
-
-def _has_nodes(fingerprint: dict[str, Any]) -> bool:
-    """Tell whether the particles are values of theta, with an inner filter each."""
-    return "kept" in fingerprint
-
-
 def _judge(code: Code, record: Record, fingerprint: dict[str, Any]) -> Finding | NotJudged | None:
     """Return what a check found, why it could not be made, or None if it passed."""
     if (flagged := _flagged(code, record)) is not None:
@@ -224,12 +203,10 @@ def _judge(code: Code, record: Record, fingerprint: dict[str, Any]) -> Finding |
     if code in FIGURES:
         return FIGURES[code](record, fingerprint)
     belief = fingerprint["belief"]
-    if _has_nodes(fingerprint) and code in NOT_OF_NODES:
+    if record.unit == "nodes" and code in NOT_OF_NODES:
         return NotJudged(code, "not looked for with nodes")
     if code in RAISED_BY and not any(name in belief for name in RAISED_BY[code]):
         return NotJudged(code, f"not looked for with {belief}")
-    if code is codes.LOST_ISLAND and fingerprint["islands"] == 1:
-        return NotJudged(code, "one island")
     if code is codes.SKIPPED and not record.skips_outliers:
         return NotJudged(code, "no OutlierGate")
     return None
@@ -253,47 +230,15 @@ def _check_weights(record: Record, fingerprint: dict[str, Any]) -> Finding | Non
     share = np.median(np.asarray(record.info.ess)) / num_particles
     if share < LEAST_ESS:
         return Finding(codes.FEW_EFFECTIVE, f"the median effective sample size is {share:.1%} of N.")
-    if record.num_values < LEAST_ESS * num_particles:
+    if record.num_values <= max(1, LEAST_ESS * num_particles):
         held = f"{num_particles} particles hold {record.num_values} distinct values of theta."
         return Finding(codes.FEW_EFFECTIVE, held)
     return None
 
 
-def _check_ancestors(record: Record, fingerprint: dict[str, Any]) -> Finding | NotJudged | None:
-    num_particles, num_islands = fingerprint["particles"], fingerprint["islands"]
-    if _has_nodes(fingerprint):
-        return NotJudged(codes.FEW_ANCESTORS, "nodes have no paths")
-    if record.last_mixed >= 0 and record.time - record.last_mixed <= LONG_AGO * num_particles:
-        return NotJudged(codes.FEW_ANCESTORS, "beliefs were mixed, so they do not depend on paths")
-    num_left = int(np.asarray(record.info.num_unique_ancestors)[-1])
-    if num_left < 0:
-        return NotJudged(codes.FEW_ANCESTORS, "the filter was run without health figures")
-    if num_left > num_islands:
-        return None
-    whose = "one" if num_islands == 1 else "one an island"
-    return Finding(codes.FEW_ANCESTORS, f"of {num_particles} ancestors before half time {whose} is left.")
-
-
-def _check_islands(record: Record, fingerprint: dict[str, Any]) -> Finding | NotJudged | None:
-    rhat = np.asarray(record.info.rhat)
-    if fingerprint["islands"] == 1:
-        return NotJudged(codes.DISAGREEMENT, "one island")
-    if np.any(np.isnan(rhat[-1])):
-        return NotJudged(codes.DISAGREEMENT, "R-hat is NaN")
-    if not np.any(rhat[-1] > RHAT_LIMIT):
-        return None
-    worst = ", ".join(
-        f"{name} {value:.2f}" if value < HUGE_RHAT else f"{name} above {HUGE_RHAT}"
-        for name, value in zip(fingerprint["coordinates"], rhat[-1], strict=True)
-        if value > RHAT_LIMIT
-    )
-    since = np.argmax(np.max(rhat, axis=1) > RHAT_LIMIT) + 1
-    return Finding(codes.DISAGREEMENT, f"R-hat is {worst} (limit {RHAT_LIMIT}), above the limit first at step {since}.")
-
-
 def _check_error(record: Record, fingerprint: dict[str, Any]) -> NotJudged | None:
     """Tell whether an error was measured at all; one that is too large raises a flag."""
-    if np.any(np.asarray(record.info.approximation_error)) and not _has_nodes(fingerprint):
+    if np.any(np.asarray(record.info.approximation_error)) and record.unit != "nodes":
         return None
     return NotJudged(codes.INACCURATE, f"{fingerprint['belief']} reports no approximation error")
 
@@ -325,8 +270,6 @@ def _check_forecasts(record: Record, fingerprint: dict[str, Any]) -> Finding | N
 
 FIGURES: dict[Code, Callable[[Record, dict[str, Any]], Finding | NotJudged | None]] = {
     codes.FEW_EFFECTIVE: _check_weights,
-    codes.FEW_ANCESTORS: _check_ancestors,
-    codes.DISAGREEMENT: _check_islands,
     codes.INACCURATE: _check_error,
     codes.SURPRISED: _check_forecasts,
     codes.UNSURE: _check_estimate,

@@ -20,11 +20,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from paramfilter.arguments import require_kind
-from paramfilter.beliefs import Moments
 from paramfilter.data import as_inputs, as_observation, common_length, require_same_names
 from paramfilter.errors import DataError
-from paramfilter.filters.advance import WINDOW, window_of
+from paramfilter.filters.estimates import Moments
 from paramfilter.filters.fingerprint import first_difference
+from paramfilter.filters.window import WINDOW, window_of
 from paramfilter.inspect.probe import ModelShapes, probe
 from paramfilter.model import StateSpaceModel
 from paramfilter.tracing import RUN_ONCE, is_traced
@@ -49,6 +49,9 @@ class Filter(ABC):
     state_kind: ClassVar[type]
     """The class of its states."""
 
+    unit: ClassVar[str]
+    """What it has many of: "nodes" or "particles"."""
+
     def note_choice(self, choice: str) -> None:
         """Note why this filter was made, here and in the log."""
         object.__setattr__(self, "choice", choice)
@@ -63,15 +66,6 @@ class Filter(ABC):
     @abstractmethod
     def size(self) -> int:
         """The number of particles: of states, or of values of theta."""
-
-    @property
-    def num_chains(self) -> int:
-        """The number of groups that never mix."""
-        return 1
-
-    def notes(self, state: Any) -> dict[str, Any]:
-        """Return what a diagnosis has to know beyond the history."""
-        return {"last_mixed": -1, "skips_outliers": 0}
 
     @abstractmethod
     def init(self, key: KeyArray, inputs: Inputs = None) -> Any:

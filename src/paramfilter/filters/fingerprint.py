@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paramfilter.beliefs import BoundBelief
 from paramfilter.inspect.dependence import probe_data
 from paramfilter.model import StateSpaceModel
 
@@ -24,11 +23,6 @@ TOLERANCE = 1e-3
 """Change of a log density, relative and in nats, that counts as another model; rounding is far below it."""
 
 BEHAVIOUR = "log densities at probe points"
-
-
-def fingerprint(belief: BoundBelief, sizes: dict[str, Any]) -> str:
-    """Return the fingerprint of a filter with this belief, which knows its model, as JSON."""
-    return json.dumps(model_fingerprint(belief.model, {"belief": belief.name, **sizes}))
 
 
 def model_fingerprint(model: StateSpaceModel, sizes: dict[str, Any]) -> dict[str, Any]:

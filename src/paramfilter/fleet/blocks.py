@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Shaped
 
-from paramfilter.beliefs import Moments
-from paramfilter.filters import Filter, StepInfo
+from paramfilter.filters import Filter, Moments, StepInfo
 from paramfilter.fleet.scores import FleetScores
 from paramfilter.types import Inputs, Observation
 

@@ -34,7 +34,7 @@ from paramfilter import checkpoint
 from paramfilter.arguments import require_key, require_kind, whole_number
 from paramfilter.errors import DataError, ModelError
 from paramfilter.filters import Filter, StepInfo
-from paramfilter.filters.advance import window_of
+from paramfilter.filters.window import window_of
 from paramfilter.fleet import blocks
 from paramfilter.fleet.blocks import BLOCK, WINDOW, bucket
 from paramfilter.fleet.forecast import LEVELS, FleetForecast, Task

@@ -29,12 +29,11 @@ from paramfilter.gaussian import Gaussian, gaussian_of, known_gaussian
 from paramfilter.inspect.dependence import Dependence, dependence_of, probe_data
 from paramfilter.model import StateSpaceModel, Transition
 from paramfilter.tracing import evaluate
-from paramfilter.types import Inputs, State
 
 TOLERANCE = 1e-8
 """Relative change, in float64, below which a slope is taken to be constant."""
 
-OTHERWISE = "Use CrossInterpolation(), which takes any density, or Grid() for a single parameter."
+OTHERWISE = "Use Grid(), which takes any density of one or two parameters, or pf.auto_filter(model)."
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +47,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class LinearStructure:
-    """A model as Gaussian linear regressions on its parameters; the first `num_moves` responses are the next state."""
+    """A model as Gaussian linear regressions on its parameters."""
 
     model: StateSpaceModel
     depends: Dependence
@@ -57,24 +56,6 @@ class LinearStructure:
     coefficient_covariance: np.ndarray
     shape: np.ndarray
     rate: np.ndarray
-    num_moves: int
-
-    @property
-    def has_one_simple_block(self) -> bool:
-        """Whether all parameters are coefficients of one regression with known noise, or there is one variance."""
-        return len(self.blocks) == 1 and not (self.blocks[0].coefficients and self.blocks[0].variance is not None)
-
-    @property
-    def coefficients_move_only_the_state(self) -> bool:
-        """Whether coefficients enter the transition, and the observation does not depend on any of them."""
-        with_coefficients = [block for block in self.blocks if block.coefficients]
-        responses = [response for block in with_coefficients for response in block.responses]
-        has_any = self.num_moves > 0 and len(with_coefficients) > 0
-        return has_any and all(response < self.num_moves for response in responses)
-
-    def transition_mean(self, z: Float[Array, " param"], x_prev: State, inputs: Inputs) -> Float[Array, " state"]:
-        """Return the mean of the next state, laid out as one vector."""
-        return known_gaussian(self.model.transition(self.model.parameters.constrain(z), x_prev, inputs)).mean
 
     def regression(self, datum: Transition) -> tuple[Float[Array, " response"], Float[Array, "response param"], Array]:
         """Return whitened residuals (at the prior mean, with unit unknown variances), whitened design, and the mask."""
@@ -102,8 +83,7 @@ def linear_structure(model: StateSpaceModel) -> LinearStructure:
         _require_gaussians(model, depends, z, data)
         touches, exponents, linked = _probe_structure(model, depends, priors.is_variance, z, data)
     blocks = _find_blocks(model, priors, touches, exponents, linked)
-    num_moves = distributions.ravel(jax.tree.map(lambda leaf: leaf[0], data.x)).size if depends.transition else 0
-    return LinearStructure(model, depends, blocks, priors.mean, priors.covariance, priors.shape, priors.rate, num_moves)
+    return LinearStructure(model, depends, blocks, priors.mean, priors.covariance, priors.shape, priors.rate)
 
 
 @dataclass(frozen=True, eq=False)

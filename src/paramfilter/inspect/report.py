@@ -1,18 +1,16 @@
-"""Read a model and say, in a few lines, how its parameters can be learned.
+"""Read a model and say, in a few lines, how its parameters enter it.
 
 Everything is found by trying the model's own log densities, in float64, at data and parameters drawn from it:
 
 - a parameter that changes nothing cannot be taught by data;
-- parameters i and j with l(z + e_i + e_j) - l(z + e_i) - l(z + e_j) + l(z) = 0 everywhere are independent given the
-  states;
-- a finite rank of the matrix of log densities is the size of an exact statistic (see `cross`);
-- conjugacy is read off the Gaussians of the model (see `linear_structure`).
+- conjugacy is read off the Gaussians of the model (see `linear_structure`);
+- the model is separable (Erol et al. 2013, Definition 1: log p(x' | x, theta) = sum_k h_k(x, x') g_k(theta)) if the
+  matrix of log densities, a row for each datum and a column for each theta, has a small rank. The rank is the number of
+  sums that a particle needs to remember all that its states say.
 
->>> import jax.numpy as jnp, numpyro.distributions as dist
->>> from paramfilter.models import sin
->>> report = inspect_model(sin())
->>> report.recommended, report.exact_rank, report.blocks
-('Grid', None, (('theta',),))
+>>> from paramfilter.models import linear_gaussian, sin
+>>> inspect_model(sin()).rank, inspect_model(linear_gaussian()).rank
+(None, 2)
 """
 
 from __future__ import annotations
@@ -24,207 +22,72 @@ import jax.numpy as jnp
 import numpy as np
 
 from paramfilter.errors import BeliefError
-from paramfilter.inspect.cross import FEW_PARAMETERS, cross_of_prior, typical_data
 from paramfilter.inspect.dependence import ThetaFactors, probe_data
 from paramfilter.inspect.linear_structure import linear_structure
 from paramfilter.model import StateSpaceModel
-from paramfilter.polynomials import interpolated
 
 NUM_PROBES = 64
-NUM_TYPICAL = 256
-STEP = 0.7
-"""How far a coordinate is moved, in standard deviations of the prior."""
+MOST = 24
+"""Numbers of a statistic that are looked for."""
 
-TIED = 1e-9
-"""Mixed difference, relative to the largest plain one, above which two coordinates are tied."""
-
-SIZES_TO_TRY = (33, 65, 129)
-CALM = 1e-4
-"""Interpolation error of one datum over the prior's bulk, in nats, at which a grid is fine enough."""
+EXACT, GAP = 1e-12, 1e4
+"""A model is separable if singular values fall from one to the next by this factor, to this share of the largest. Those
+of a model that is smooth but not separable fall step by step."""
 
 
 @dataclass(frozen=True)
 class ModelReport:
-    """How the parameters of a model can be learned; print it.
+    """How the parameters of a model enter it; print it.
 
     Attributes:
         model: Name of the model.
-        num_coordinates: p.
         unidentified: Parameters that no datum can teach.
-        blocks: Groups of parameters that are independent of each other given the states.
-        conjugate: Whether the posterior given the states is conjugate.
-        not_conjugate_because: The reason if not.
-        exact_rank: Size of the exact statistic of log-density values, or None if there is none of moderate size.
-        num_values: How many values an interpolation keeps.
-        error_per_datum: What the recommended interpolation misses, in nats a datum, over the prior's bulk.
-        recommended: Name of the belief that `extended_parameter_filter` takes; `auto_filter` may choose another
-            algorithm.
+        not_conjugate: Why the posterior given the states is not conjugate; None if it is.
+        rank: Size of the exact statistic of a separable model; None if the model is not separable, or needs more than
+            24 numbers.
     """
 
     model: str
-    num_coordinates: int
     unidentified: tuple[str, ...]
-    blocks: tuple[tuple[str, ...], ...]
-    conjugate: bool
-    not_conjugate_because: str
-    exact_rank: int | None
-    num_values: int
-    error_per_datum: float
-    recommended: str
+    not_conjugate: str | None
+    rank: int | None
 
     def __str__(self) -> str:
-        lines = [f"{self.model}: {self.num_coordinates} unknown coordinate{'s' * (self.num_coordinates > 1)}"]
-        groups = " | ".join(", ".join(block) for block in self.blocks)
-        lines.append(f"  independent given the states: {groups}" if len(self.blocks) > 1 else f"  one block: {groups}")
-        if self.conjugate:
-            lines.append("  conjugate: the posterior given the states is exact in closed form")
+        lines = [f"{self.model}:", f"  not conjugate: {self.not_conjugate}"]
+        if self.not_conjugate is None:
+            lines[1] = "  conjugate: the posterior given the states is exact in closed form"
+        if self.rank is None:
+            lines.append(f"  not separable with up to {MOST} numbers: particles approximate the density of theta")
         else:
-            lines.append(f"  not conjugate: {self.not_conjugate_because}")
-        if self.exact_rank is not None:
-            lines.append(f"  exactly separable: {self.exact_rank} numbers a particle hold all that the states say")
-        else:
-            lines.append("  not exactly separable: the log density has to be interpolated in theta")
+            lines.append(f"  separable: {self.rank} numbers a particle hold all that its states say")
         if self.unidentified:
             lines.append(f"  the data cannot teach: {', '.join(self.unidentified)} (the prior stays as it is)")
-        lines.append(
-            f"  belief for particles: {self.recommended}(), {self.num_values} numbers a particle, "
-            f"error {self.error_per_datum:.0e} nats a datum over the prior's bulk"
-        )
         return "\n".join(lines)
 
 
 def inspect_model(model: StateSpaceModel) -> ModelReport:
-    """Find out how the parameters of a model enter it, and which belief suits it."""
-    moves = _moves(model)
-    names = _coordinate_names(model)
-    unidentified = [names[i] for i in range(len(names)) if not moves.matters[i]]
-    reason = why_not_conjugate(model)
-    cross = cross_of_prior(model)
-    advice = advice_for(model)
-    return ModelReport(
-        model=model.name,
-        num_coordinates=len(names),
-        unidentified=tuple(dict.fromkeys(unidentified)),
-        blocks=_blocks(names, moves.tied),
-        conjugate=reason is None,
-        not_conjugate_because=reason or "",
-        exact_rank=cross.exact_rank,
-        num_values=advice.num_values or cross.size,
-        error_per_datum=advice.error_per_datum,
-        recommended=advice.belief,
-    )
-
-
-@dataclass(frozen=True)
-class Advice:
-    """The name of a belief, how many numbers it keeps (None for a sufficient statistic), and its error in nats a datum
-    over the prior's bulk."""
-
-    belief: str
-    num_values: int | None
-    error_per_datum: float
-
-
-def advice_for(model: StateSpaceModel) -> Advice:
-    """Return the belief that suits a model.
-
-    `Conjugate` where the model is conjugate; `Grid` for one coordinate, with as many values as the model needs;
-    else `CrossInterpolation`, which is exact where the model is separable. A few parameters that are conjugate in
-    several blocks, or coefficients with their variance, are left to `CrossInterpolation` too: it is as exact, and can
-    be mixed from two ancestors, so that the filter stays right in the long run.
-    """
-    try:
-        structure = linear_structure(model)
-    except BeliefError:
-        structure = None
-    is_large = model.parameters.dimension > FEW_PARAMETERS
-    if structure is not None and (is_large or structure.has_one_simple_block):
-        return Advice("Conjugate", None, 0.0)
-    if model.parameters.dimension == 1:
-        return Advice("Grid", *values_for(model))
-    cross = cross_of_prior(model)
-    return Advice("CrossInterpolation", cross.size, 0.0 if cross.exact_rank is not None else cross.residual)
-
-
-def values_for(model: StateSpaceModel) -> tuple[int, float]:
-    """Return how many values on a grid suit a model with one coordinate, and the error they leave, in nats a datum."""
-    factors = ThetaFactors(model)
-    with jax.enable_x64(True):
-        data = typical_data(jax.random.key(0), model, NUM_TYPICAL, model.parameters.prior_draws)
-        low, high = np.quantile(model.parameters.prior_draws, [0.0, 1.0])
-        center, half = (low + high) / 2, (high - low) / 2
-        tests = np.linspace(-0.7, 0.7, 41)
-
-        @jax.jit
-        def values(data, places):
-            points = (center + half * places)[:, None]
-            return jax.vmap(lambda datum: jax.vmap(lambda z: factors.step(datum, z))(points))(data)
-
-        exact = np.asarray(values(data, tests))
-        size, error = 0, np.inf
-        for size in SIZES_TO_TRY:
-            on_grid = values(data, np.linspace(-1.0, 1.0, size))
-            misses = np.asarray(interpolated(on_grid.T, jnp.asarray((tests + 1) * (size - 1) / 2))).T - exact
-            # The sharpest datum decides: the others are easy wherever it is resolved.
-            error = float(np.nanmax(np.sqrt(np.mean(misses**2, axis=1))))
-            if error < CALM:
-                break
-    return size, error
-
-
-@dataclass(frozen=True)
-class _Moves:
-    matters: np.ndarray
-    tied: np.ndarray
-
-
-def _moves(model: StateSpaceModel) -> _Moves:
-    """Move one and two coordinates at a time, and see what the log density does."""
-    size = model.parameters.dimension
-    steps = STEP * model.parameters.prior_sd * np.eye(size)
-    pairs = steps[:, None] + steps[None]
-    factors = ThetaFactors(model)
+    """Find out how the parameters of a model enter it."""
+    factors, parameters = ThetaFactors(model), model.parameters
     with jax.enable_x64(True):
         z, data = probe_data(model, NUM_PROBES)
 
         def score(point, datum):
             total = factors.step(datum, point)
-            if factors.depends.initial:
-                total += factors.initial(point, datum.x_prev, datum.inputs)
-            return total
+            return total + factors.initial(point, datum.x_prev, datum.inputs) if factors.depends.initial else total
 
         @jax.jit
-        def differences(z, data):
-            def one(point, datum):
-                start = score(point, datum)
-                single = jax.vmap(lambda step: score(point + step, datum) - start)(jnp.asarray(steps))
-                double = jax.vmap(jax.vmap(lambda step: score(point + step, datum) - start))(jnp.asarray(pairs))
-                return single, double - single[:, None] - single[None]
+        def evaluate(z, data):
+            scores = jax.vmap(lambda datum: jax.vmap(lambda point: score(point, datum))(z))(data)
+            return scores, jax.vmap(jax.grad(score))(z, data)
 
-            return jax.vmap(one)(z, data)
-
-        single, mixed = (np.nan_to_num(np.asarray(part), posinf=0.0, neginf=0.0) for part in differences(z, data))
-    largest = np.max(np.abs(single), axis=0)
-    tied = np.max(np.abs(mixed), axis=0) > TIED * (1.0 + largest[:, None] + largest[None])
-    return _Moves(largest > 0, tied)
-
-
-def _blocks(names: list[str], tied: np.ndarray) -> tuple[tuple[str, ...], ...]:
-    """Join parameters that are tied, directly or through others."""
-    groups = [{name} for name in dict.fromkeys(names)]
-    for i, j in zip(*np.nonzero(np.triu(tied, 1)), strict=True):
-        first = next(group for group in groups if names[i] in group)
-        second = next(group for group in groups if names[j] in group)
-        if first is not second:
-            first |= second
-            groups.remove(second)
-    order = list(dict.fromkeys(names))
-    return tuple(tuple(sorted(group, key=order.index)) for group in groups)
-
-
-def _coordinate_names(model: StateSpaceModel) -> list[str]:
-    slices = model.parameters.slices
-    return [name for name in model.parameters.names for _ in range(slices[name].stop - slices[name].start)]
+        scores, slopes = map(np.asarray, evaluate(jnp.asarray(z), data))
+    changes = np.nan_to_num(scores - scores[:, :1])
+    sizes = np.linalg.svd(changes / np.maximum(np.max(np.abs(changes), axis=1, keepdims=True), 1e-300))[1]
+    rank = 1 + int(np.argmax(sizes[:MOST] / np.maximum(sizes[1 : MOST + 1], 1e-300)))
+    is_exact = sizes[rank] < min(EXACT * sizes[0], sizes[rank - 1] / GAP)
+    matters = np.any(slopes != 0, axis=0)
+    idle = tuple(name for name in parameters.names if not np.any(matters[parameters.slices[name]]))
+    return ModelReport(model.name, idle, why_not_conjugate(model), rank if is_exact else None)
 
 
 def why_not_conjugate(model: StateSpaceModel) -> str | None:

@@ -2,12 +2,22 @@
 
 from paramfilter.nodes.choosing import choose_inner, usual_nodes
 from paramfilter.nodes.filter import NodeFilter
-from paramfilter.nodes.inner import AssumedDensity, FiniteState, Guided, InnerFilter, Kalman, LinearPredictor, Particles
+from paramfilter.nodes.inner import (
+    AssumedDensity,
+    Counts,
+    FiniteState,
+    Guided,
+    InnerFilter,
+    Kalman,
+    LinearPredictor,
+    Particles,
+)
 from paramfilter.nodes.posterior import NodePosterior
 from paramfilter.nodes.state import NodeState
 
 __all__ = [
     "AssumedDensity",
+    "Counts",
     "FiniteState",
     "Guided",
     "InnerFilter",

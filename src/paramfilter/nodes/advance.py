@@ -16,11 +16,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from paramfilter import distributions
-from paramfilter.beliefs import Moments
-from paramfilter.filters.advance import WINDOW, History, Maker, Summary
+from paramfilter.filters import Moments
+from paramfilter.filters.history import History, Maker, Summary
 from paramfilter.filters.outliers import has_grown, widened
-from paramfilter.filters.rows import as_points, as_theta
-from paramfilter.filters.state import StepInfo
+from paramfilter.filters.quantiles import as_points, as_theta
+from paramfilter.filters.step_info import StepInfo
+from paramfilter.filters.window import WINDOW
 from paramfilter.nodes.inner.forecast import Forecast
 from paramfilter.nodes.loop import is_due, next_state
 from paramfilter.nodes.state import NodeState
@@ -118,8 +119,6 @@ def observed_step(
         resampled=jnp.bool_(False),
         num_nan=jnp.int32(0),
         approximation_error=jnp.sqrt(jnp.max(after.surface_error)),
-        rhat=jnp.full(filter.model.parameters.dimension, jnp.nan),
-        num_unique_ancestors=jnp.int32(filter.num_nodes),
         forecast=forecast_quantiles(forecast, y),
         pit=like(y, pit_of(forecast, before.time, y)),
     )
@@ -127,7 +126,8 @@ def observed_step(
 
 def log_evidence_increment(before: NodeState, after: NodeState) -> Float[Array, ""]:
     """Return log p(y_t | y_1..y_{t-1}), nodes being the same before and after."""
-    return after.nodes.offset.less(before.nodes.offset) + after.nodes.log_total - before.nodes.log_total
+    old, new = before.nodes, after.nodes
+    return new.offset.less(old.offset) + new.faded.less(old.faded) + new.log_total - old.log_total
 
 
 def sorted_values(filter: NodeFilter, state: NodeState) -> SortedPoints:

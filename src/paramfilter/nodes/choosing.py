@@ -10,6 +10,7 @@ from paramfilter.inspect.once import once_per_model
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.assumed_density import AssumedDensity
 from paramfilter.nodes.inner.base import InnerFilter
+from paramfilter.nodes.inner.counts import Counts
 from paramfilter.nodes.inner.finite import FiniteState
 from paramfilter.nodes.inner.guided import Guided
 from paramfilter.nodes.inner.kalman import Kalman
@@ -20,8 +21,8 @@ from paramfilter.nodes.inner_check import finer_than
 FEW, MANY = 2, 5
 """Parameters up to which few nodes are enough, and from which on many are needed."""
 NODES_FOR_FEW, NODES, NODES_FOR_MANY = 512, 1024, 2048
-MOST_PARAMETERS = 12
-"""Beyond it kernels around nodes no longer find the posterior."""
+MOST_PARAMETERS = 20
+"""That `auto_filter` takes. From 13 on a posterior may say that too few nodes are effective."""
 NUM_KEPT = 16384
 """Observations kept by default: 64 kB for a scalar series."""
 
@@ -40,6 +41,7 @@ def choose_inner(model: StateSpaceModel) -> Choice:
     tries = (
         (Kalman, "linear and Gaussian given theta"),
         (FiniteState, "the state has few values"),
+        (Counts, "the state is a count"),
         (Guided, "Gaussian moves, observed linearly"),
         (LinearPredictor, "linear Gaussian moves behind one linear predictor"),
         (AssumedDensity, "a state of real numbers"),

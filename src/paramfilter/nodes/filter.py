@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,13 +14,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from paramfilter.arguments import positive, require_key, whole_number
-from paramfilter.beliefs import Moments
 from paramfilter.errors import ModelError
-from paramfilter.filters.advance import History, window_of
+from paramfilter.filters import Moments
 from paramfilter.filters.base import Filter
 from paramfilter.filters.fingerprint import model_fingerprint, settings_of
+from paramfilter.filters.history import History
 from paramfilter.filters.outliers import OutlierGate, require_outliers
-from paramfilter.filters.state import StepInfo
+from paramfilter.filters.step_info import StepInfo
+from paramfilter.filters.window import window_of
 from paramfilter.nodes.advance import (
     advance,
     empty_records,
@@ -54,6 +56,13 @@ MANY_PARAMETERS = 5
 """From which on new nodes come from one Gaussian and from kernels by turns: at ten parameters kernels overlap so little
 that no node is near another, and the weights are noise; but one Gaussian misses lobes."""
 FEWEST_NODES = 16
+FADED = 10
+"""Memories after which an observation is forgotten: it then counts 5e-5 of a new one."""
+
+
+def kept_for(memory: float) -> int:
+    """Return how many observations a filter with this memory keeps: replays begin one or two times `FADED` ago."""
+    return math.ceil(2 * FADED * memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +77,18 @@ class NodeFilter(Filter):
         outliers: What to do with observations far outside the forecasts; None takes them at their word.
         accuracy: Posterior sds. While data are kept, `posterior` adds points until its means are known so well, and
             nodes are renewed before it has to, if there are nodes enough.
+        memory: Number of observations after which a datum counts 1/e of a new one; None forgets nothing.
     """
 
     state_kind: ClassVar[type] = NodeState
+    unit: ClassVar[str] = "nodes"
 
     num_nodes: int
     inner: InnerFilter
     num_kept: int
     outliers: OutlierGate | None = None
     accuracy: float = ACCURACY
+    memory: float | None = None
 
     def __post_init__(self):
         advice = "Leave it out for a number that suits the model."
@@ -84,6 +96,12 @@ class NodeFilter(Filter):
         whole_number(self.num_kept, "num_kept", 1, advice, ModelError)
         require_outliers(self.outliers)
         positive(self.accuracy, "accuracy", "It is the error of a posterior mean, in posterior sds.", ModelError)
+        if self.memory is not None and not 1 < self.memory < np.inf:
+            hint = "Leave it out to forget nothing."
+            raise ModelError(f"memory must be longer than one observation, got {self.memory!r}. {hint}")
+        if self.memory is not None:
+            least = kept_for(self.memory)
+            whole_number(self.num_kept, "num_kept", least, f"memory={self.memory:g} needs that many.", ModelError)
         _ = (self.shapes, self.points, self.fingerprint)
 
     def __repr__(self) -> str:
@@ -97,8 +115,38 @@ class NodeFilter(Filter):
     @cached_property
     def fingerprint(self) -> str:
         """What tells this filter from another."""
-        sizes = {"belief": self.inner.name, "particles": self.num_nodes, "islands": 1, "kept": self.num_kept}
+        sizes = {
+            "belief": self.inner.name,
+            "particles": self.num_nodes,
+            "kept": self.num_kept,
+            "memory": self.memory,
+        }
         return json.dumps(model_fingerprint(self.model, {**sizes, **settings_of(outliers=self.outliers)}))
+
+    @property
+    def stride(self) -> int:
+        """Steps between two times from which replays may begin, in a filter that forgets."""
+        return self.num_kept // 2
+
+    def place(self, time: Any) -> Any:
+        """Return where the observation after `time` ones is kept; without `memory` this may be out of bounds."""
+        return time if self.memory is None else time % self.num_kept
+
+    def first_replayed(self, time: Any) -> Any:
+        """Return how many observations new nodes are not run through: none, or those that are forgotten."""
+        return 0 if self.memory is None else numbers(time).maximum(time // self.stride - 1, 0) * self.stride
+
+    def can_replay(self, time: Any) -> Any:
+        """Tell whether all observations are kept that count."""
+        return numbers(time).asarray(time <= self.num_kept) | (self.memory is not None)
+
+    def share_left(self, num_steps: Any) -> Any:
+        """Return how much an observation counts so many steps later."""
+        return 1.0 if self.memory is None else (1 - 1 / self.memory) ** num_steps
+
+    def num_counted(self, time: int) -> float:
+        """Return how many new observations the first `time` ones count as much as."""
+        return float(time) if self.memory is None else self.memory * (1 - self.share_left(time))
 
     @property
     def lowest_ess(self) -> float:
@@ -244,10 +292,6 @@ class NodeFilter(Filter):
             return rows
 
         return jax.tree.map(put, records, row)
-
-    def notes(self, state: NodeState) -> dict[str, Any]:
-        """Return whether outliers are skipped."""
-        return super().notes(state) | {"skips_outliers": int(self.outliers is not None)}
 
     def posterior(self, state: NodeState) -> NodePosterior:
         """Return the posterior of theta."""

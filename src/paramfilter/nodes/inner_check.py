@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Int
 
 from paramfilter.errors import ModelError
 from paramfilter.nodes.inner import AssumedDensity, InnerFilter, LinearPredictor, Particles
+from paramfilter.nodes.inner.counts import Counts
 from paramfilter.nodes.inner.moving_grid import MovingGrid
 from paramfilter.nodes.state import Kept, NodeState
 from paramfilter.numerics.weights import at_levels
@@ -69,8 +70,12 @@ def shift_of_mean(
     chosen = at_levels(weights, (np.arange(number) + 0.5) / number)
     num_steps = int(np.clip(MOST_WORK / (number * finer.num_moves), 1, time))
     apart = z - weights @ z
-    found = filter.compiled(differences)(z[chosen].astype(jnp.result_type(float)), state.kept, np.int32(num_steps))
-    found, missed = np.asarray(found, np.float64) * (int(state.time) / num_steps)
+    first = np.int32(0 if filter.memory is None else int(state.time) - num_steps)
+    points = z[chosen].astype(jnp.result_type(float))
+    found = filter.compiled(differences)(points, state.kept, first, np.int32(first + num_steps))
+    found, missed = np.asarray(found, np.float64) * (
+        filter.num_counted(int(state.time)) / filter.num_counted(num_steps)
+    )
     if not np.mean(missed) <= MOST_MISSED:  # it may be NaN
         return InnerShift(unknown, f"the grid that checks {filter.inner.name} is too coarse for the narrow moves")
     has_value = np.isfinite(found)
@@ -92,9 +97,9 @@ def why_unchecked(inner: InnerFilter) -> str:
     return f"{inner.name} is approximate, and posterior.error(), which checks it, was not called"
 
 
-def finer_than(inner: InnerFilter) -> MovingGrid | Particles | None:
+def finer_than(inner: InnerFilter) -> MovingGrid | Particles | Counts | None:
     """Return what an inner filter can be checked by; None if it is exact, or if there is nothing better."""
-    if isinstance(inner, Particles):
+    if isinstance(inner, Particles | Counts):
         return inner.finer()
     if not isinstance(inner, AssumedDensity | LinearPredictor):
         return None
@@ -105,7 +110,7 @@ def finer_than(inner: InnerFilter) -> MovingGrid | Particles | None:
 
 
 def differences(
-    filter: NodeFilter, z: Float[Array, "node param"], kept: Kept, num_steps: Int[Array, ""]
+    filter: NodeFilter, z: Float[Array, "node param"], kept: Kept, first: Int[Array, ""], stop: Int[Array, ""]
 ) -> Float[Array, "2 node"]:
     """Return the log likelihood of the finer filter less that of the inner one, at each theta, and what it missed."""
     own, finer = filter.inner, finer_than(filter.inner)
@@ -114,19 +119,19 @@ def differences(
     constants = own.prepare(theta), finer.prepare(theta)
 
     def missed(finer_x):
-        return finer_x["missed"] if isinstance(finer, MovingGrid) else jnp.zeros(len(z))
+        return jnp.zeros(len(z)) if isinstance(finer, Particles) else finer_x["missed"]
 
     def goes_on(carry):
         index, (_, finer_x), _ = carry
-        return (index < num_steps) & (jnp.mean(missed(finer_x)) <= MOST_MISSED)
+        return (index < stop) & (jnp.mean(missed(finer_x)) <= MOST_MISSED)
 
     def turn(carry):
         index, (x, finer_x), total = carry
-        y, inputs = jax.tree.map(lambda leaf: leaf[index], (kept.ys, kept.inputs))
+        y, inputs = jax.tree.map(lambda leaf: leaf[filter.place(index)], (kept.ys, kept.inputs))
         x, found = own.step(constants[0], x, y, inputs)
         finer_x, better = finer.step(constants[1], finer_x, y, inputs)
-        return index + 1, (x, finer_x), total + (better - found)
+        return index + 1, (x, finer_x), filter.share_left(1) * total + (better - found)
 
     start = own.init(theta, kept.initial_inputs), finer.init(theta, kept.initial_inputs)
-    _, (_, finer_x), total = jax.lax.while_loop(goes_on, turn, (jnp.int32(0), start, jnp.zeros(len(z))))
+    _, (_, finer_x), total = jax.lax.while_loop(goes_on, turn, (first, start, jnp.zeros(len(z))))
     return jnp.stack([total, missed(finer_x)])

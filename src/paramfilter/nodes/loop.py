@@ -4,7 +4,7 @@
     l_n                    log p(y_1..y_t | theta_n), the log likelihood so far
 
 1. each inner filter takes y_t in, and says log p(y_t | y_1..y_{t-1}, theta_n);
-2. that is added to l_n;
+2. that is added to l_n, which is multiplied by 1 - 1 / memory before if the filter forgets;
 3. the effective sample size of the weights p(theta_n) exp(l_n) / q(theta_n) tells whether the nodes still cover the
    posterior; q is the distribution that they were drawn from. If they do not, new nodes are made (`renewal`).
 
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from paramfilter.nodes.proposals import Prior
@@ -61,6 +62,7 @@ def fresh_nodes(
         log_proposal=jnp.asarray(log_proposal),
         log_likelihood=jnp.zeros(len(z)),
         offset=CompensatedSum.start(jnp.zeros(())),
+        faded=CompensatedSum.start(jnp.zeros(())),
         log_total=log_total,
         ess=ess,
     )
@@ -68,12 +70,30 @@ def fresh_nodes(
 
 def observe(filter: NodeFilter, nodes: Nodes, y: Observation, inputs: Inputs) -> Nodes:
     """Let each node take an observation in."""
+    nodes = faded(filter, nodes)
     x, increments = filter.inner.step(nodes.constants, nodes.x, y, inputs)
     log_likelihood = nodes.log_likelihood + jnp.where(jnp.isfinite(increments), increments, IMPOSSIBLE)
     largest = jnp.max(log_likelihood)
     moved = replace(nodes, x=x, log_likelihood=log_likelihood - largest, offset=nodes.offset.add(largest))
     log_total, ess = total_and_size(moved.log_weights)
     return replace(moved, log_total=log_total, ess=ess)
+
+
+def faded(filter: NodeFilter, nodes: Nodes) -> Nodes:
+    """Count old observations less, if the filter forgets: a step of time makes the posterior more like the prior.
+
+    The log evidence stays: it is that of forecasts which were made before they were forgotten.
+    """
+    if filter.memory is None:
+        return nodes
+    older = replace(
+        nodes,
+        log_likelihood=nodes.log_likelihood * (1 - 1 / filter.memory),
+        offset=nodes.offset.add(-nodes.offset.value / filter.memory),
+    )
+    older = replace(older, log_total=total_and_size(older.log_weights)[0])
+    lost = nodes.offset.less(older.offset) + (nodes.log_total - older.log_total)
+    return replace(older, faded=nodes.faded.add(lost))
 
 
 def total_and_size(log_weights: Float[Array, " node"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -89,7 +109,7 @@ def next_state(
 ) -> tuple[NodeState, Int[Array, ""]]:
     """Take in one observation; return the flags of this step too. Whether nodes have to be renewed, `is_due` tells."""
     is_refused, y = refused(y)
-    keep = lambda kept, leaf: kept.at[state.time].set(leaf, mode="drop")  # beyond the room: dropped
+    keep = lambda kept, leaf: kept.at[filter.place(state.time)].set(leaf, mode="drop")  # beyond the room: dropped
     kept = state.kept
     flags = jnp.where(is_refused, int(Outcome.OBSERVATION_NOT_FINITE), 0)
     moved = replace(
@@ -111,10 +131,13 @@ def refused(y: Observation) -> tuple[Bool[Array, ""], Observation]:
 def is_due(filter: NodeFilter, state: NodeState) -> Bool[Numbers, ""]:
     """Tell whether too few nodes are left where the posterior is."""
     xp = numbers(state)
-    lowest = xp.where(is_last_kept(filter, state.time), LOWEST_BEFORE_SURFACES * filter.num_nodes, state.trigger)
-    return state.nodes.ess < lowest
+    lowest = LOWEST_BEFORE_SURFACES * filter.num_nodes if filter.memory is None else np.inf
+    return state.nodes.ess < xp.where(is_milestone(filter, state.time), lowest, state.trigger)
 
 
-def is_last_kept(filter: NodeFilter, time: Int[Numbers, ""]) -> Bool[Numbers, ""]:
-    """Tell whether this was the last observation that is kept, after which nodes are renewed by surfaces."""
-    return time == filter.num_kept
+def is_milestone(filter: NodeFilter, time: Int[Numbers, ""]) -> Bool[Numbers, ""]:
+    """Tell whether this was the last observation that is kept, after which nodes are renewed by surfaces.
+
+    A filter that forgets has no last one: later replays may begin here, from the state of the heaviest node.
+    """
+    return time == filter.num_kept if filter.memory is None else time % filter.stride == 0

@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Float
 
 from paramfilter.arguments import require_key, whole_number
-from paramfilter.filters.posterior import ErrorEstimate, Values, levels_of
-from paramfilter.filters.state import in_brief
+from paramfilter.filters.estimates import ErrorEstimate, Values, levels_of
+from paramfilter.filters.step_info import in_brief
 from paramfilter.labels import prior_in_brief
 from paramfilter.nodes.inner_check import InnerShift, shift_of_mean, why_unchecked
 from paramfilter.nodes.reading import Cloud, read, read_in_trace
-from paramfilter.nodes.replay import log_likelihood_at
+from paramfilter.nodes.replay import LEAST_PER_PARAMETER, log_likelihood_at
 from paramfilter.nodes.state import NodeState
 from paramfilter.numerics.weights import at_levels
 from paramfilter.tracing import is_traced, numbers
@@ -40,7 +40,7 @@ class NodePosterior:
 
     def __repr__(self) -> str:
         names = prior_in_brief(self.filter.model.prior)
-        return f"{type(self).__name__}({names}; {in_brief(self.state)})"
+        return f"{type(self).__name__}({names}; {in_brief(self.state, 'nodes')})"
 
     @cached_property
     def cloud(self) -> Cloud:
@@ -76,11 +76,19 @@ class NodePosterior:
         values are NaN, and `error().not_measured` gives the reason.
         """
         shift = self.shift_by_inner
-        return self._error_of(np.sqrt(self.cloud.error**2 + np.nan_to_num(shift.sds) ** 2), shift.not_measured)
+        error = np.sqrt(self.cloud.error**2 + np.nan_to_num(shift.sds) ** 2)
+        return self._error_of(error, self._why_too_few or shift.not_measured)
 
     def error_so_far(self) -> ErrorEstimate:
         """Return the same without running a check of an approximate inner filter."""
-        return self._error_of(self.cloud.error, why_unchecked(self.filter.inner))
+        return self._error_of(self.cloud.error, self._why_too_few or why_unchecked(self.filter.inner))
+
+    @property
+    def _why_too_few(self) -> str:
+        """Return why weights do not tell the error, if few nodes have all weight."""
+        size, dimension = 1.0 / np.sum(self.cloud.weights**2), self.filter.model.parameters.dimension
+        is_enough = size >= LEAST_PER_PARAMETER * dimension
+        return "" if is_enough else f"only {size:.0f} nodes are effective, which is too few for {dimension} parameters"
 
     def _error_of(self, error: Float[np.ndarray, " param"], not_measured: str) -> ErrorEstimate:
         parameters = self.filter.model.parameters
@@ -107,10 +115,6 @@ class NodePosterior:
         chosen = at_levels(weights, (xp.arange(num_draws) + xp.asarray(jax.random.uniform(key))) / num_draws)
         return self._in_order({name: leaf[chosen] for name, leaf in theta.items()})
 
-    def chains(self, key: KeyArray, num_draws: int) -> dict[str, Values]:
-        """Draw thetas with axes (1, draw, ...), as ArviZ wants them."""
-        return {name: leaf[None] for name, leaf in self.sample(key, num_draws).items()}
-
     def log_prob(self, theta: Theta) -> Float[Values, ""]:
         """Return the log density at theta, on the natural scale; while data are kept, as exact as the inner filter."""
         parameters = self.filter.model.parameters
@@ -119,14 +123,14 @@ class NodePosterior:
         log_prior = own - parameters.log_volume(z)
         if is_traced((self.state, z)):
             log_likelihood = log_likelihood_at(self.filter, self.state, z)
-            return log_prior + log_likelihood - self.state.log_evidence
-        if int(self.state.time) <= self.filter.num_kept:
+            return log_prior + log_likelihood - self.state.nodes.log_normalizer
+        if self.filter.can_replay(int(self.state.time)):
             log_likelihood = self.filter.compiled(log_likelihood_at)(self.state, z)
         else:
             surface = self.cloud.surface
             assert surface is not None  # without the data it was fitted in any case
             log_likelihood = surface.at(np.asarray(z, np.float64)[None])[0][0] + float(self.state.nodes.offset.value)
-        return np.asarray(log_prior + log_likelihood - self.cloud.log_evidence, jnp.result_type(float))
+        return np.asarray(log_prior + log_likelihood - self.cloud.log_normalizer, jnp.result_type(float))
 
     def _in_order(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """Put names in the order of the prior."""

@@ -63,7 +63,7 @@ class Cloud:
         theta: The same on the natural scale.
         weights: They sum to one.
         error: Estimated error of the posterior mean of each coordinate, in posterior sds.
-        log_evidence: The estimate of log p(y_1..y_t).
+        log_normalizer: Log of the integral of prior times likelihood.
         surface: Of the log likelihood, if one was fitted.
     """
 
@@ -71,7 +71,7 @@ class Cloud:
     theta: Mapping[str, Numbers]
     weights: Float[Numbers, " point"]
     error: Float[Numbers, " param"]
-    log_evidence: float
+    log_normalizer: float
     surface: Surface | None
 
 
@@ -85,8 +85,8 @@ def read(filter: NodeFilter, state: NodeState) -> Cloud:
     weights = shares_of(log_weights)
     error = np.sqrt(_error_of_mean(z, weights, filter.num_nodes) ** 2 + np.asarray(state.surface_error, np.float64))
     theta = {name: np.asarray(leaf) for name, leaf in nodes.theta.items()}
-    alone = Cloud(z, theta, weights, error, float(state.log_evidence), None)
-    is_kept = int(state.time) <= filter.num_kept
+    alone = Cloud(z, theta, weights, error, float(nodes.log_normalizer), None)
+    is_kept = filter.can_replay(int(state.time))
     if is_kept and np.max(error) <= filter.accuracy:
         return alone
     surface = fit_surface(z, log_likelihood, log_prior, weights)
@@ -114,7 +114,7 @@ def _from_surface(filter: NodeFilter, state: NodeState, surface: Surface, weight
         theta={name: np.asarray(leaf) for name, leaf in theta.items()},
         weights=point_weights,
         error=np.sqrt(shift + UNSEEN**2),
-        log_evidence=_as_float(nodes.offset) + float(_log_mean(log_ratio[:, None])[0]),
+        log_normalizer=_as_float(nodes.offset) + float(_log_mean(log_ratio[:, None])[0]),
         surface=surface,
     )
 
@@ -157,7 +157,7 @@ def _from_rounds(filter: NodeFilter, state: NodeState) -> Cloud:
         theta={name: np.concatenate([np.asarray(theta[name]) for theta in thetas]) for name in thetas[0]},
         weights=shares_of(log_weights[used]),
         error=np.sqrt(error**2 + UNSEEN**2),
-        log_evidence=_as_float(pool.offset) + float(_log_mean(log_weights[used, None])[0]),
+        log_normalizer=_as_float(pool.offset) + float(_log_mean(log_weights[used, None])[0]),
         surface=None,
     )
 

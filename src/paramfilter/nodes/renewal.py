@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from paramfilter.filters.state import StepInfo
+from paramfilter.filters.step_info import StepInfo
 from paramfilter.nodes.advance import observed_step
 from paramfilter.nodes.loop import IMPOSSIBLE, fresh_nodes, is_due, total_and_size
 from paramfilter.nodes.proposals import Prior
@@ -48,7 +48,7 @@ Way = Callable[["NodeFilter", NodeState], NodeState]
 def renew(filter: NodeFilter, state: NodeState) -> tuple[NodeState, Int[Numbers, ""]]:
     """Replace the nodes, outside of a trace; return the flags that this raised too."""
     state = on_host(state)
-    return _flagged(filter, renew_by_replay if state.time <= filter.num_kept else renew_by_surface, state)
+    return _flagged(filter, renew_by_replay if filter.can_replay(state.time) else renew_by_surface, state)
 
 
 def _flagged(filter: NodeFilter, way: Way, state: NodeState) -> tuple[NodeState, Int[Numbers, ""]]:
@@ -84,7 +84,7 @@ def renewed_run(
 
 def _renewed(filter: NodeFilter, state: NodeState, is_time: Bool[Array, ""]) -> tuple[NodeState, Int[Array, ""]]:
     """Renew the nodes if it is time; return the flags that this raised too."""
-    is_kept = state.time <= filter.num_kept
+    is_kept = filter.can_replay(state.time)
     renewed, flags = _if_due(filter, renew_by_replay, is_time & is_kept, state, jnp.zeros_like(state.outcome))
     return _if_due(filter, renew_by_surface, is_time & ~is_kept, renewed, flags)
 
@@ -121,6 +121,7 @@ def renew_by_surface(filter: NodeFilter, state: NodeState) -> NodeState:
         *map(as_usual, (z, around.log_density(z), log_likelihood)),
         jax.tree.map(as_usual, x),
         state.nodes.offset,
+        state.nodes.faded,
         as_usual(surface.highest),
         state.kept.prior,
     )
@@ -160,11 +161,19 @@ def _loose(filter: NodeFilter, x: Any) -> Any:
 
 
 def _with_past(
-    filter: NodeFilter, z: Any, log_proposal: Any, log_likelihood: Any, x: Any, offset: Any, highest: Any, prior: Prior
+    filter: NodeFilter,
+    z: Any,
+    log_proposal: Any,
+    log_likelihood: Any,
+    x: Any,
+    offset: Any,
+    faded: Any,
+    highest: Any,
+    prior: Prior,
 ) -> Nodes:
     """Make nodes whose past is known from elsewhere."""
     nodes = fresh_nodes(filter, z, log_proposal, prior, filter.example_inputs)
     log_likelihood = jnp.where(nodes.log_prior + log_likelihood > highest, IMPOSSIBLE, log_likelihood)
-    nodes = replace(nodes, x=filter.inner.tightened(x), log_likelihood=log_likelihood, offset=offset)
+    nodes = replace(nodes, x=filter.inner.tightened(x), log_likelihood=log_likelihood, offset=offset, faded=faded)
     log_total, ess = total_and_size(nodes.log_weights)
     return replace(nodes, log_total=log_total, ess=ess)

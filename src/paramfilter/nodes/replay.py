@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from paramfilter.nodes.lattice import scattered
-from paramfilter.nodes.loop import fresh_nodes, observe
+from paramfilter.nodes.loop import faded, fresh_nodes, observe
 from paramfilter.nodes.pool import Pool, effective
 from paramfilter.nodes.proposals import KERNEL_WIDTH, Mixture, Normal, Prior
 from paramfilter.nodes.state import Kept, Nodes, NodeState
@@ -63,10 +63,13 @@ def first_state(filter: NodeFilter, key: KeyArray, inputs: Inputs, normal: Norma
     room = lambda leaf: xp.zeros((filter.num_kept, *leaf.shape), leaf.dtype)
     kept = Kept(jax.tree.map(room, filter.observation_shapes), jax.tree.map(room, filter.input_shapes), inputs, prior)
     time = xp.zeros((), xp.int32)
+    nodes = _from_prior(filter, key, kept, time)
+    if filter.memory is not None:
+        kept = replace(kept, starts=jax.tree.map(lambda leaf: xp.stack([leaf, leaf]), _heaviest(nodes)))
     return NodeState(
         key=key,
         time=time,
-        nodes=_from_prior(filter, key, kept, time),
+        nodes=nodes,
         kept=kept,
         trigger=xp.asarray(filter.lowest_ess, jnp.result_type(float)),
         skipped=jax.tree.map(lambda leaf: xp.zeros(leaf.shape, xp.int32), filter.observation_shapes),
@@ -107,10 +110,28 @@ def renew_by_replay(filter: NodeFilter, state: NodeState) -> NodeState:
     has_failed = rounds.ess < _least(filter, LEAST_SHARE)
     return replace(
         state,
-        nodes=rounds.nodes,
+        nodes=replace(rounds.nodes, faded=state.nodes.faded),
+        kept=_with_start(filter, state, rounds.nodes),
         trigger=xp.maximum(xp.minimum(filter.lowest_ess, rounds.ess / 2), COLLAPSED).astype(state.trigger.dtype),
         outcome=state.outcome | xp.where(has_failed, int(Outcome.NODES_TOO_FEW), 0).astype(state.outcome.dtype),
     )
+
+
+def _heaviest(nodes: Nodes) -> Any:
+    """Return what the heaviest node knows of the state, and what was taken off its log likelihood."""
+    place = numbers(nodes).argmax(nodes.log_weights)
+    return jax.tree.map(lambda leaf: leaf[..., place], nodes.x), nodes.offset
+
+
+def _with_start(filter: NodeFilter, state: NodeState, nodes: Nodes) -> Kept:
+    """Note where later replays may begin, if this is a time for it."""
+    xp, kept = numbers(state), state.kept
+    if filter.memory is None:
+        return kept
+    slot = xp.arange(2) == state.time // filter.stride % 2
+    is_new = slot & (state.time % filter.stride == 0)
+    put = lambda old, new: xp.where(is_new.reshape(-1, *[1] * (old.ndim - 1)), new, old)
+    return replace(kept, starts=jax.tree.map(put, kept.starts, _heaviest(nodes)))
 
 
 def _least(filter: NodeFilter, share: float) -> float:
@@ -211,12 +232,19 @@ def through(
 
     def turn(index, carry):
         nodes, _ = carry
-        y, inputs = jax.tree.map(lambda leaf: leaf[index], (kept.ys, kept.inputs))
+        y, inputs = jax.tree.map(lambda leaf: leaf[filter.place(index)], (kept.ys, kept.inputs))
         after = observe(filter, nodes, y, inputs)
-        return after, after.log_likelihood - nodes.log_likelihood + after.offset.less(nodes.offset)
+        before = faded(filter, nodes)
+        return after, after.log_likelihood - before.log_likelihood + after.offset.less(before.offset)
 
     nodes = fresh_nodes(filter, z, log_proposal, kept.prior, kept.initial_inputs)
-    return jax.lax.fori_loop(0, time, turn, (nodes, jnp.zeros_like(nodes.log_likelihood)))
+    first = filter.first_replayed(time)
+    if kept.starts is not None:  # what came before has faded, but the state is not where it began
+        start = jax.tree.map(lambda leaf: leaf[first // filter.stride % 2], kept.starts)
+        known = lambda old, new: jnp.where(first > 0, new[..., None] if old.ndim else new, old)
+        x, offset = jax.tree.map(known, (nodes.x, nodes.offset), start)
+        nodes = replace(nodes, x=x, offset=offset)
+    return jax.lax.fori_loop(first, time, turn, (nodes, jnp.zeros_like(nodes.log_likelihood)))
 
 
 def another_round(filter: NodeFilter, state: NodeState, pool: Pool, number: int, slot: int) -> tuple[Pool, Theta]:

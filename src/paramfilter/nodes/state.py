@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import jax
 from jaxtyping import Float, Int, PyTree
 
-from paramfilter.filters.state import in_brief
+from paramfilter.filters.step_info import in_brief
 from paramfilter.nodes.inner.base import Constants, InnerState
 from paramfilter.nodes.proposals import Prior
 from paramfilter.numerics.compensated import CompensatedSum
@@ -29,6 +29,7 @@ class Nodes:
         log_proposal: Log density of the distribution that the nodes were drawn from.
         log_likelihood: log p(y_1..y_t | z), less `offset`.
         offset: What was taken off the log likelihoods, so that the largest stays near zero and keeps its digits.
+        faded: What forgetting has taken off the log evidence; 0 if nothing is forgotten.
         log_total: Log of the sum of the weights.
         ess: Their effective sample size.
     """
@@ -41,6 +42,7 @@ class Nodes:
     log_proposal: Float[Numbers, " node"]
     log_likelihood: Float[Numbers, " node"]
     offset: CompensatedSum
+    faded: CompensatedSum
     log_total: Float[Numbers, ""]
     ess: Float[Numbers, ""]
 
@@ -48,6 +50,11 @@ class Nodes:
     def log_weights(self) -> Float[Numbers, " node"]:
         """Unnormalised, of the posterior given all that was observed."""
         return self.log_prior + self.log_likelihood - self.log_proposal
+
+    @property
+    def log_normalizer(self) -> Float[Numbers, ""]:
+        """Log of the integral of prior times likelihood, in which old observations count less if the filter forgets."""
+        return self.offset.total + (self.offset.lost + self.log_total - math.log(len(self.log_prior)))
 
     @property
     def log_flat(self) -> Float[Numbers, " node"]:
@@ -60,17 +67,22 @@ class Nodes:
 class Kept:
     """What new nodes begin from: the prior, and the first observations, as many as there is room for.
 
+    A filter that forgets keeps the last observations in place of the first.
+
     Attributes:
         ys: Observations, with a leading axis of time.
         inputs: What the model was told with each.
         initial_inputs: What the model's `initial` was told.
         prior: The prior of theta.
+        starts: If the filter forgets: inner state and `offset` of the heaviest node at two times from which replays may
+            begin, with a leading axis; else None.
     """
 
     ys: Observation
     inputs: Inputs
     initial_inputs: Inputs
     prior: Prior
+    starts: PyTree = None
 
 
 @jax.tree_util.register_dataclass
@@ -102,9 +114,8 @@ class NodeState:
 
     @property
     def log_evidence(self) -> Float[Numbers, ""]:
-        """The estimate of log p(y_1..y_t)."""
-        offset, log_mean = self.nodes.offset, self.nodes.log_total - math.log(len(self.nodes.log_prior))
-        return offset.total + (offset.lost + log_mean)
+        """The estimate of log p(y_1..y_t): the sum of the log densities of all one-step forecasts."""
+        return self.nodes.log_normalizer + self.nodes.faded.value
 
     def __repr__(self) -> str:
-        return f"NodeState({in_brief(self)})"
+        return f"NodeState({in_brief(self, 'nodes')})"

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from paramfilter.nodes.loop import is_last_kept, observe, refused
+from paramfilter.nodes.loop import is_milestone, observe, refused
 from paramfilter.nodes.state import Kept, NodeState
 from paramfilter.outcome import Outcome
 from paramfilter.types import Inputs, Observation
@@ -47,18 +47,18 @@ def take_in(
 
     def goes_on(carry):
         index, nodes = carry
-        is_enough = (nodes.ess >= state.trigger) & ~is_last_kept(filter, state.time + index - start)
+        is_enough = (nodes.ess >= state.trigger) & ~is_milestone(filter, state.time + index - start)
         return (index < stop) & ((index == start) | is_enough)
 
     index, nodes = jax.lax.while_loop(goes_on, turn, (start, state.nodes))
     rows = jnp.arange(len(are_refused))
-    is_taken = (rows >= start) & (rows < index)
+    times, is_taken = state.time + rows - start, (rows >= start) & (rows < index)
     flags = jnp.where(jnp.any(is_taken & are_refused), int(Outcome.OBSERVATION_NOT_FINITE), 0)
     moved = replace(
         state,
         time=state.time + index - start,
         nodes=nodes,
-        kept=_with_rows(state.kept, ys, inputs, jnp.where(is_taken, state.time + rows - start, filter.num_kept)),
+        kept=_with_rows(state.kept, ys, inputs, jnp.where(is_taken, filter.place(times), filter.num_kept)),
         outcome=state.outcome | flags,
     )
     return moved, index, flags

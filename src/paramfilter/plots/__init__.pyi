@@ -1,19 +1,15 @@
 """The public names of the package, and where each comes from."""
 
-from .animation import animation as animation
-from .convergence import convergence as convergence
 from .dashboard import dashboard as dashboard
-from .error_against_order import error_against_order as error_against_order
-from .evidence import evidence as evidence
-from .forecast import forecast as forecast
-from .forest import forest as forest
 from .health import health as health
-from .live_view import LiveView as LiveView
-from .one_step import one_step as one_step
-from .pairs import pairs as pairs
-from .parameters import parameters as parameters
-from .prior_posterior import prior_posterior as prior_posterior
+from .now import forest as forest
+from .now import pairs as pairs
+from .now import prior_posterior as prior_posterior
+from .over_time import evidence as evidence
+from .over_time import forecast as forecast
+from .over_time import one_step as one_step
+from .over_time import parameters as parameters
+from .over_time import state as state
 from .ranks import ranks as ranks
-from .state import state as state
 
 __all__: list[str]

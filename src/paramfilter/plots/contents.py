@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,16 +16,40 @@ from paramfilter.errors import DataError
 from paramfilter.fleet import Fleet
 from paramfilter.labels import Component, components_of
 from paramfilter.numerics.quantiles import LEVELS
-from paramfilter.plots.style import Asked
 from paramfilter.results import load_result, to_datatree
 from paramfilter.results.tables import values_of
 from paramfilter.results.tree import QUANTILES
 from paramfilter.running import History
 
 MOST_PANELS = 12
+INNER = 0.5
+"""Level of the darker interval inside."""
 
-Results = Any
-"""A `DataTree` from `to_datatree`, the path of a saved one, `(state, history)` with or without the data, or a dict."""
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of a picture, beside the results.
+
+    Attributes:
+        names: Variables to draw; None for all.
+        truth: Known values by name.
+        level: Of the intervals.
+        last: How many steps to draw, up to the last one; None for all.
+        labels: Texts for axes by what they are called otherwise.
+        written: What the axes of the picture are called without `labels`; `label` adds to it.
+    """
+
+    names: tuple[str, ...] | None
+    truth: Mapping[str, Any]
+    level: float
+    last: int | None
+    labels: Mapping[str, str]
+    written: set[str] = field(default_factory=set)
+
+    def label(self, name: Any) -> str:
+        """Return the text for an axis."""
+        self.written.add(str(name))
+        return self.labels.get(str(name), str(name))
 
 
 @dataclass(frozen=True)
@@ -38,7 +61,7 @@ class FleetTable:
     sd: Mapping[str, np.ndarray]
 
 
-def opened(results: Results, last: int | None = None) -> dict[str, Any]:
+def opened(results: Any, last: int | None = None) -> dict[str, Any]:
     """Return results by label, cut to the last steps; one alone has the label ""."""
     if isinstance(results, Mapping) and not hasattr(results, "groups"):
         if not results:
@@ -71,27 +94,26 @@ def _cut(tree: Any, last: int) -> Any:
     return made
 
 
+def first_of(trees: Mapping[str, Any]) -> Any:
+    """Return the first result: it has the names, the times and the prior."""
+    return next(iter(trees.values()))
+
+
 def heading_of(trees: Mapping[str, Any]) -> str:
     """Say what a picture is about: model, filter, size, and how many observations up to when."""
-    known = [tree for tree in trees.values() if hasattr(tree, "children")]
-    if not known or len(known) < len(trees):
+    if not all(hasattr(tree, "children") for tree in trees.values()):
         return ""
-    parts = [" and ".join(dict.fromkeys(tree.attrs["model"] for tree in known))]
-    if len(known) == 1:
-        parts.append(filter_of(known[0]))
-    return " · ".join([*parts, _span_of(known[0])])
-
-
-def filter_of(tree: Any) -> str:
-    """Name the filter of a result, and its size."""
-    attributes = tree.attrs
-    kind = "nodes" if has_nodes(tree) else "particles"
-    return f"{attributes['num_particles']} {kind}, {attributes['belief']}"
+    first = first_of(trees)
+    parts = [" and ".join(dict.fromkeys(tree.attrs["model"] for tree in trees.values()))]
+    if len(trees) == 1:
+        kind = "nodes" if has_nodes(first) else "particles"
+        parts.append(f"{first.attrs['num_particles']} {kind}, {first.attrs['belief']}")
+    return " · ".join([*parts, _span_of(first)])
 
 
 def has_nodes(tree: Any) -> bool:
     """Tell whether a node filter made a result."""
-    return "kept" in json.loads(tree.attrs["fingerprint"])
+    return tree.attrs["unit"] == "nodes"
 
 
 def approximately(tree: Any) -> str:
@@ -108,16 +130,16 @@ def _span_of(tree: Any) -> str:
     return f"{num - tree.attrs['num_missing']} observations{missing}{until}"
 
 
-def time_name(trees: Mapping[str, Any]) -> str:
+def time_name(trees: Mapping[str, Any], asked: Asked) -> str:
     """Name the time axis: steps are counted if the data have no times."""
-    return "step" if all(tree.attrs.get("counts_steps", 0) for tree in trees.values()) else "time"
+    return asked.label("step" if all(tree.attrs.get("counts_steps", 0) for tree in trees.values()) else "time")
 
 
 def components_drawn(
     trees: Mapping[str, Any], group: str, asked: Asked, most: int = MOST_PANELS
 ) -> tuple[list[Component], str]:
     """Return the components of a filtered group to draw, and a remark if some are left out."""
-    known = {str(one): one for one in _components(next(iter(trees.values())), group)}
+    known = {str(one): one for one in _components(first_of(trees), group)}
     drawn = [known[label] for label in chosen(list(known), asked)]
     if len(drawn) <= most:
         return drawn, ""
@@ -149,6 +171,11 @@ def group_of(tree: Any, group: str) -> Any:
     return tree[group]
 
 
+def stat(tree: Any, name: str) -> np.ndarray:
+    """Return a figure of each step."""
+    return np.asarray(group_of(tree, "filter_stats")[name], float)
+
+
 def variable_of(tree: Any, group: str, one: Component) -> Any:
     """Return the variable that holds a component."""
     if one not in _components(tree, group):
@@ -156,11 +183,11 @@ def variable_of(tree: Any, group: str, one: Component) -> Any:
     return tree[group][one.name]
 
 
-def interval(variable: Any, one: Component, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the central interval of a level over time, from the quantiles of the history.
+def intervals(variable: Any, one: Component, level: float) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the central intervals of a level and of `INNER` over time, from the quantiles of the history.
 
-    Between the stored levels it is interpolated, and beyond them extended, on the scale of a normal distribution; it
-    stays inside the bounds of a parameter.
+    Between the stored levels they are interpolated, and beyond them extended, on the scale of a normal distribution;
+    they stay inside the bounds of a parameter.
     """
     scores = ndtri(LEVELS)
     known = np.stack([values_of(variable, one, name) for name in QUANTILES])
@@ -168,11 +195,9 @@ def interval(variable: Any, one: Component, level: float) -> tuple[np.ndarray, n
     def at(target: float) -> np.ndarray:
         right = int(np.clip(np.searchsorted(scores, target), 1, len(scores) - 1))
         share = (target - scores[right - 1]) / (scores[right] - scores[right - 1])
-        return (1 - share) * known[right - 1] + share * known[right]
+        return np.clip((1 - share) * known[right - 1] + share * known[right], *bounds_of(variable))
 
-    bounds = bounds_of(variable)
-    low, high = at(ndtri(0.5 - level / 2)), at(ndtri(0.5 + level / 2))
-    return np.clip(low, *bounds), np.clip(high, *bounds)
+    return [(at(ndtri(0.5 - inside / 2)), at(ndtri(0.5 + inside / 2))) for inside in (level, INNER)]
 
 
 def bounds_of(variable: Any) -> tuple[float, float]:
@@ -193,13 +218,10 @@ def observed_components(tree: Any, asked: Asked) -> list[Component]:
     """Return the components of the observations that were asked for, by their names or their columns."""
     observed = group_of(tree, "observed_data").data_vars
     parts = [one for name, variable in observed.items() for one in components_of(str(name), variable.shape[1:])]
-    if asked.names is None:
-        return parts
     by_column = {column_of(observed[one.name], one): one for one in parts}
-    if all(name in by_column for name in asked.names):
-        return [by_column[name] for name in asked.names]
     by_label = {str(one): one for one in parts}
-    return [by_label[label] for label in chosen(list(by_label), asked)]
+    known = by_column if asked.names is not None and all(name in by_column for name in asked.names) else by_label
+    return [known[label] for label in chosen(list(known), asked)]
 
 
 def _components(tree: Any, group: str) -> list[Component]:

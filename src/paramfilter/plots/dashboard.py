@@ -2,97 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from paramfilter.errors import DataError, extra
-from paramfilter.plots.contents import column_of, components_drawn, observed_components, time_name
-from paramfilter.plots.forecast import draw_forecast
-from paramfilter.plots.gaps import shade_gaps
-from paramfilter.plots.health import STRIPS, draw_strip, warnings_of
-from paramfilter.plots.one_step import draw_one_step
-from paramfilter.plots.parameters import draw_parameter
-from paramfilter.plots.state import draw_state
-from paramfilter.plots.style import COLORS, EXTRA, INK, Asked, Look, legend_below, note, picture
+from paramfilter.labels import Component
+from paramfilter.plots.contents import Asked, column_of, components_drawn, observed_components, time_name
+from paramfilter.plots.health import ESS, WELL, draw_strip, warnings_of
+from paramfilter.plots.picture import picture
+from paramfilter.plots.ribbons import draw_forecast, draw_one_step, draw_parameter, draw_state, shade_gaps
+from paramfilter.plots.style import COLORS, EXTRA, INK, Look, finish, share_ends
 
 MOST_EACH = 3
 """Components of the state, and observed ones; parameters have twice as many panels."""
-LOOKS = Look(COLORS[0], "-"), Look(COLORS[2], "-")
+STATE, DATA = Look(COLORS[0], "-"), Look(COLORS[2], "-")
 
 
 @picture
 def dashboard(trees: dict[str, Any], asked: Asked) -> Any:
     """Draw one run in one figure: data with one-step forecasts, state and health at the left, parameters at the right.
 
-    A forecast of the coming observations is drawn below the parameters, if the result has one.
-
-    Args:
-        results: One result, its path, or `(state, history)` with or without the data.
-        names: Parameters to draw; None for the first six.
-        truth: Known parameters and true states by name; states have a leading time axis.
-        level: Of the wide intervals, 0.9 by default; the dark ones hold half of the mass.
-        last: Number of steps to draw, up to the last; None for all.
-        title: Replaces the title; "" for none.
-        labels: Texts for axes by what they are called otherwise, such as {"x": "level, m"}.
+    A forecast of the coming observations is drawn below the parameters, if the result has one. `truth` may have
+    parameters, and states with a leading time axis.
     """
     if len(trees) > 1:
         raise DataError("dashboard draws one run; compare several with parameters, health or evidence.")
     (tree,) = trees.values()
-    every = Asked(None, asked.truth, asked.level, asked.last)
+    every = replace(asked, names=None)
     unknown, remark = components_drawn(trees, "filtered", asked, 2 * MOST_EACH)
     states, more = components_drawn(trees, "filtered_state", every, MOST_EACH)
     observed = observed_components(tree, every)[:MOST_EACH] if "observed_data" in tree.children else []
-    strip = STRIPS[0]
-    left = [lambda axis, one=one: _data(axis, tree, one, every) for one in observed]
-    left += [lambda axis, one=one: _state(axis, tree, one, every) for one in states]
-    right = [lambda axis, one=one: draw_parameter(axis, trees, one, asked, "parameters: ") for one in unknown]
+    left = [partial(_data, tree=tree, one=one, asked=every) for one in observed]
+    left += [partial(draw_state, tree=tree, one=one, asked=every, look=STATE, what="state: ") for one in states]
+    left += [partial(draw_strip, strip=ESS, tree=tree, look=STATE, label="")]
+    right = [partial(draw_parameter, trees=trees, one=one, asked=asked, what="parameters: ") for one in unknown]
+    ahead = replace(every, truth={}, last=None)
     coming = observed[:1] if "predictions" in tree.children else []
-    ahead = [lambda axis, one=one: _forecast(axis, tree, one, every) for one in coming]
-    figure, axes = _columns(len(left) + 1, len(right) + len(ahead))
-    for axis, draw in zip([*axes[0], *axes[1]], [*left, lambda axis: None, *right, *ahead], strict=True):
+    fans = [partial(draw_forecast, tree=tree, one=one, asked=ahead, look=DATA) for one in coming]
+    figure, columns = _columns(len(left), len(right) + len(fans))
+    axes = [*columns[0], *columns[1]]
+    for axis, draw in zip(axes, [*left, *right, *fans], strict=True):
         draw(axis)
-    draw_strip(axes[0][-1], strip, tree, LOOKS[0], "")
-    axes[0][-1].set(ylim=(0, 1.05), ylabel=strip.label)
-    axes[0][-1].margins(x=0.01)
-    over_time = [*axes[0], *axes[1][: len(right)]]
-    _share_times(over_time)
+    columns[0][-1].set_ylabel(asked.label(ESS.label))
+    if fans:
+        axes[-1].set_title("forecast", fontsize=9)
+    over_time = axes[: len(left) + len(right)]
+    share_ends(over_time, "x")
     shade_gaps(over_time, tree)
-    for axis in (axes[0][-1], axes[1][-1]):
-        axis.set_xlabel(time_name(trees))
-    legend_below(figure, *axes[0], *axes[1])
-    note(figure, "; ".join(filter(None, [*warnings_of(trees).values(), remark, more])))
-    return figure
+    for column in columns:
+        column[-1].set_xlabel(time_name(trees, asked))
+    said = "; ".join(warnings_of(trees)[""]) or WELL
+    return finish(figure, axes, "; ".join(filter(None, [said, remark, more])))
 
 
 def _columns(num_left: int, num_right: int) -> tuple[Any, list[list[Any]]]:
     """Return a figure with two columns of panels, each filling its height."""
-    figure_class = extra("matplotlib.pyplot", EXTRA)
-    figure = figure_class.figure(figsize=(12, 1.2 + 1.7 * max(num_left, num_right)), layout="constrained")
-    parts = figure.add_gridspec(1, 2)
+    size = (12, 1.2 + 1.7 * max(num_left, num_right))
+    figure = extra("matplotlib.pyplot", EXTRA).figure(figsize=size, layout="constrained")
     columns = []
-    for part, num in zip(parts, (num_left, num_right), strict=True):
-        cells = part.subgridspec(num, 1)
-        columns.append([figure.add_subplot(cell) for cell in cells])
+    for part, num in zip(figure.add_gridspec(1, 2), (num_left, num_right), strict=True):
+        columns.append([figure.add_subplot(cell) for cell in part.subgridspec(num, 1)])
         figure.align_ylabels(columns[-1])
     return figure, columns
 
 
-def _share_times(axes: list[Any]) -> None:
-    """Give panels one time axis, so that what stands below each other happened at the same time."""
-    ends = [axis.get_xlim() for axis in axes]
-    for axis in axes:
-        axis.set_xlim(min(left for left, _ in ends), max(right for _, right in ends))
-
-
-def _data(axis: Any, tree: Any, one: Any, asked: Asked) -> None:
-    share = draw_one_step(axis, tree, one, asked, LOOKS[1])
+def _data(axis: Any, tree: Any, one: Component, asked: Asked) -> None:
+    share = draw_one_step(axis, tree, one, asked, DATA)
     axis.set_title(f"{column_of(tree['observed_data'][one.name], one)}: {share:.0%} outside", fontsize=9, color=INK)
-
-
-def _state(axis: Any, tree: Any, one: Any, asked: Asked) -> None:
-    draw_state(axis, tree, one, asked, LOOKS[0], with_data=False)
-    axis.set_ylabel(str(one))
-
-
-def _forecast(axis: Any, tree: Any, one: Any, asked: Asked) -> None:
-    draw_forecast(axis, tree, one, Asked(None, {}, asked.level), LOOKS[1])
-    axis.set_title("forecast", fontsize=9)

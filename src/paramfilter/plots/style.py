@@ -1,16 +1,14 @@
-"""What all pictures share: one signature, one look, and how panels are laid out."""
+"""The look of all pictures, and how their panels, legends and titles are laid out."""
 
 from __future__ import annotations
 
-import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from paramfilter.errors import DataError, extra
+from paramfilter.errors import extra
 
 EXTRA = "plots"
 MOST_LABELS = 6
@@ -26,6 +24,7 @@ DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
 """A line style beside each color, for print in gray and for readers who see few colors."""
 
 INK, QUIET, GAP, ALARM = "#222222", "#808080", "#EDEDED", "#B00020"
+TRUTH = {"color": INK, "linewidth": 1, "linestyle": "--", "label": "truth"}
 
 MOST_POINTS = 2000
 """Along the time axis: more than a figure has pixels."""
@@ -61,23 +60,6 @@ LOOK = {
 }
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What was asked of a picture, beside the results.
-
-    Attributes:
-        names: Variables to draw; None for all.
-        truth: Known values by name.
-        level: Of the intervals.
-        last: How many steps to draw, up to the last one; None for all.
-    """
-
-    names: tuple[str, ...] | None
-    truth: Mapping[str, Any]
-    level: float
-    last: int | None = None
-
-
 class Look(NamedTuple):
     """How one of several results is drawn."""
 
@@ -85,46 +67,54 @@ class Look(NamedTuple):
     dashes: Any
 
 
-def asked_for(
-    names: Iterable[str] | None, truth: Mapping[str, Any] | None, level: float, last: int | None = None
-) -> Asked:
-    """Put what a caller wrote into one form: a name alone is a list of one."""
-    names = (names,) if isinstance(names, str) else names
-    return Asked(None if names is None else tuple(names), truth or {}, level, last)
+def styled(trees: Mapping[str, Any]) -> Iterator[tuple[str, Any, Look]]:
+    """Give each result a color and a line style; the sixth has the first color with another style."""
+    for place, (label, tree) in enumerate(trees.items()):
+        yield label, tree, Look(COLORS[place % len(COLORS)], DASHES[(place + place // len(COLORS)) % len(DASHES)])
 
 
-def picture(draw: Callable[[dict[str, Any], Asked], Any]):
-    """Turn a function that draws opened results into a picture: with the signature, the look and the title of all.
+def panels(num: int, height: float, **options: Any) -> tuple[Any, list[Any]]:
+    """Return a figure with panels below each other, in two columns if there are many."""
+    columns = 1 if num <= MOST_STACKED else 2
+    figure, axes = _subplots(num, columns, (WIDTH if columns == 1 else 1.3 * WIDTH), height, **options)
+    if columns > 1 and options.get("sharex") and num % columns:  # the panel above the empty place ends its column
+        axes[num - columns].tick_params(labelbottom=True)
+    return figure, axes
 
-    The result has no annotation, so that tools read the signature off `drawn`: it stands there and nowhere else.
-    """
-    from paramfilter.plots.contents import heading_of, opened, require_known
 
-    def drawn(
-        results: Any,
-        *,
-        names: Iterable[str] | None = None,
-        truth: Mapping[str, Any] | None = None,
-        level: float = 0.9,
-        last: int | None = None,
-        title: str | None = None,
-        labels: Mapping[str, str] | None = None,
-    ) -> Any:
-        matplotlib = extra("matplotlib", EXTRA)
-        trees = opened(results, last)
-        require_known(trees, truth or {})
-        with matplotlib.rc_context(LOOK):
-            figure = draw(trees, asked_for(names, truth, level, last))
-            label_few_texts(figure)
-            relabel(figure, labels or {})
-            set_title(figure, heading_of(trees) if title is None else title)
-        close_unless_shown(figure)
-        return figure
+def grid(num: int, height: float, **options: Any) -> tuple[Any, list[Any]]:
+    """Return a figure with small panels side by side, row after row."""
+    columns = columns_for(num)
+    return _subplots(num, columns, max(0.75 * WIDTH, 0.5 + CELL_WIDTH * columns), height, **options)
 
-    # Not functools.wraps, whose __wrapped__ makes help() show the signature of `draw`.
-    for part in ("__module__", "__name__", "__qualname__", "__doc__"):
-        setattr(drawn, part, getattr(draw, part))
-    return drawn
+
+def columns_for(num: int) -> int:
+    """Return how many small panels stand side by side: four make a square."""
+    return 2 if num == 4 else min(MOST_COLUMNS, num)
+
+
+def _subplots(num: int, columns: int, width: float, height: float, **options: Any) -> tuple[Any, list[Any]]:
+    rows = -(-num // columns)
+    figure, axes = subplots(rows, columns, figsize=(width, 0.7 + height * rows), **options)
+    for axis in axes.flat[num:]:
+        axis.set_axis_off()
+    figure.align_ylabels(axes)
+    return figure, list(axes.flat[:num])
+
+
+def subplots(rows: int, columns: int, **options: Any) -> tuple[Any, Any]:
+    """Return a figure and its panels, as an array."""
+    pyplot = extra("matplotlib.pyplot", EXTRA)
+    return pyplot.subplots(rows, columns, layout="constrained", squeeze=False, **options)
+
+
+def finish(figure: Any, axes: Sequence[Any], remark: str = "", times: str = "") -> Any:
+    """Put one legend below a figure, name its time axis, and leave a remark to be written below its title."""
+    if times:
+        label_time(axes, times)
+    legend_below(figure, *axes)
+    figure.set_label(remark)
+    return figure
 
 
 def set_title(figure: Any, title: str) -> None:
@@ -133,30 +123,6 @@ def set_title(figure: Any, title: str) -> None:
     lines = [line for text in (title, figure.get_label()) if text for line in textwrap.wrap(text, width)]
     if lines:
         figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=11, color=INK)
-
-
-def relabel(figure: Any, labels: Mapping[str, str]) -> None:
-    """Replace what axes are called, also where more text follows, as in "phi: contraction"."""
-    known = []
-    for axes in figure.axes:
-        texts = [axes.xaxis.label, axes.yaxis.label, axes.title, axes._left_title]
-        if isinstance(axes.yaxis.get_major_formatter(), extra("matplotlib.ticker", EXTRA).FixedFormatter):
-            texts += axes.get_yticklabels()
-            axes.set_yticks(axes.get_yticks(), [_renamed(text.get_text(), labels) for text in axes.get_yticklabels()])
-        known += [part for text in texts for part in (text.get_text(), _name_in(text.get_text()))]
-        for text in texts[:4]:
-            text.set_text(_renamed(text.get_text(), labels))
-    if unknown := [name for name in labels if name not in known]:
-        raise DataError(f"labels has {unknown}, but the picture has {sorted(filter(None, set(known)))}.")
-
-
-def _name_in(text: str) -> str:
-    return re.split(r"[:\n]| \(", text, maxsplit=1)[0]
-
-
-def _renamed(text: str, labels: Mapping[str, str]) -> str:
-    name = text if text in labels else _name_in(text)
-    return labels[name] + text[len(name) :] if name in labels else text
 
 
 def close_unless_shown(figure: Any) -> None:
@@ -176,43 +142,6 @@ def label_few_texts(figure: Any) -> None:
             axes.xaxis.set_major_locator(ticker.MaxNLocator(MOST_LABELS, integer=True))
 
 
-def styled(trees: Mapping[str, Any]) -> Iterator[tuple[str, Any, Look]]:
-    """Give each result a color and a line style; the sixth has the first color with another style."""
-    for place, (label, tree) in enumerate(trees.items()):
-        yield label, tree, Look(COLORS[place % len(COLORS)], DASHES[(place + place // len(COLORS)) % len(DASHES)])
-
-
-def panels(num: int, height: float, **options: Any) -> tuple[Any, Sequence[Any]]:
-    """Return a figure with panels below each other, in two columns if there are many."""
-    columns = 1 if num <= MOST_STACKED else 2
-    figure, axes = _subplots(num, columns, (WIDTH if columns == 1 else 1.3 * WIDTH), height, **options)
-    if columns > 1 and options.get("sharex") and num % columns:  # the panel above the empty place ends its column
-        axes[num - columns].tick_params(labelbottom=True)
-    return figure, axes
-
-
-def grid(num: int, height: float, **options: Any) -> tuple[Any, Sequence[Any]]:
-    """Return a figure with small panels side by side, row after row."""
-    columns = columns_for(num)
-    return _subplots(num, columns, max(0.75 * WIDTH, 0.5 + CELL_WIDTH * columns), height, **options)
-
-
-def columns_for(num: int) -> int:
-    """Return how many small panels stand side by side: four make a square."""
-    return 2 if num == 4 else min(MOST_COLUMNS, num)
-
-
-def _subplots(num: int, columns: int, width: float, height: float, **options: Any) -> tuple[Any, Sequence[Any]]:
-    pyplot = extra("matplotlib.pyplot", EXTRA)
-    rows = -(-num // columns)
-    size = (width, 0.7 + height * rows)
-    figure, axes = pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)
-    for axis in axes.flat[num:]:
-        axis.set_axis_off()
-    figure.align_ylabels(axes)
-    return figure, list(axes.flat[:num])
-
-
 def legend_below(figure: Any, *axes: Any) -> None:
     """Put one legend of some axes below a figure, each label once, in as many columns as have room."""
     found: dict[str, Any] = {}
@@ -228,16 +157,18 @@ def legend_below(figure: Any, *axes: Any) -> None:
         figure.legend(list(found.values()), list(found), loc="outside lower left", ncols=columns)
 
 
-def note(figure: Any, text: str) -> None:
-    """Leave a remark with a figure, to be written below its title."""
-    figure.set_label(text)
-
-
 def label_time(axes: Sequence[Any], name: str) -> None:
     """Name the time axis of the panels that show its ticks."""
     for axis in axes:
         if axis.get_subplotspec().is_last_row() or axis.xaxis.get_tick_params().get("labelbottom"):
             axis.set_xlabel(name)
+
+
+def share_ends(axes: Sequence[Any], which: str) -> None:
+    """Give panels one range of an axis, `x` or `y`."""
+    ends = [getattr(axis, f"get_{which}lim")() for axis in axes]
+    for axis in axes:
+        axis.set(**{f"{which}lim": (min(low for low, _ in ends), max(high for _, high in ends))})
 
 
 def without_y(axis: Any) -> None:

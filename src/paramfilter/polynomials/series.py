@@ -25,7 +25,7 @@ from jaxtyping import Array, Float
 CALLS = ("jit", "remat2", "checkpoint", "closed_call", "custom_vjp_call")
 """Primitives that only wrap a jaxpr."""
 
-CURE = "use a belief that needs only values, such as Grid or CrossInterpolation"
+CURE = "use a belief that needs only values, such as Grid"
 
 
 def series_along(

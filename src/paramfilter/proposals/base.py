@@ -33,24 +33,12 @@ class BoundProposal(abc.ABC):
 
     Attributes:
         looks_ahead: Whether the loop is to resample by `ahead` before the particles move.
-        takes_marginal: Whether plans can use a transition from which the belief has integrated theta out.
     """
 
     looks_ahead: bool = False
-    takes_marginal: bool = False
 
-    def plan(
-        self,
-        theta: Theta,
-        x_prev: State,
-        y: Observation,
-        inputs: Inputs,
-        blur: Float[Array, "state param"] | None = None,
-    ) -> Plan:
-        """Return what is known of the move before it is made.
-
-        With a `blur` (only if `takes_marginal`) the transition N(m, Q) at theta is to be read as N(m, Q + blur blur^T).
-        """
+    def plan(self, theta: Theta, x_prev: State, y: Observation, inputs: Inputs) -> Plan:
+        """Return what is known of the move before it is made."""
         return None
 
     def ahead(self, plan: Plan) -> Float[Array, ""]:

@@ -47,12 +47,9 @@ class GaussianProduct(BoundProposal):
     """Draw from p(x | x_prev, y, theta) itself."""
 
     model: StateSpaceModel
-    takes_marginal: bool = True
 
-    def plan(self, theta, x_prev, y, inputs, blur=None):
+    def plan(self, theta, x_prev, y, inputs):
         moved = known_gaussian(self.model.transition(theta, x_prev, inputs))
-        if blur is not None:
-            moved = moved.blurred(blur)
         seen, slope = _seen_from(self.model, theta, x_prev, moved.mean, inputs)
         return condition(moved, seen, slope, distributions.ravel(y))
 

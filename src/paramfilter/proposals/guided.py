@@ -42,17 +42,16 @@ class LookAhead(Proposal):
             raise ProposalError(
                 f"LookAhead needs a proposal that sees the data, and {self.proposal!r} does not; use Guided()."
             )
-        return _Ahead(inner, inner.takes_marginal)
+        return _Ahead(inner)
 
 
 @dataclass(frozen=True, eq=False)
 class _Ahead(BoundProposal):
     inner: BoundProposal
-    takes_marginal: bool
     looks_ahead: bool = True
 
-    def plan(self, theta, x_prev, y, inputs, blur=None):
-        return self.inner.plan(theta, x_prev, y, inputs, blur)
+    def plan(self, theta, x_prev, y, inputs):
+        return self.inner.plan(theta, x_prev, y, inputs)
 
     def ahead(self, plan):
         return self.inner.ahead(plan)

@@ -69,7 +69,7 @@ class LaplaceProduct(BoundProposal):
     center: Callable
     has_second_peak: bool
 
-    def plan(self, theta, x_prev, y, inputs, blur=None):
+    def plan(self, theta, x_prev, y, inputs):
         start, unravel = ravel_pytree(self.center(self.model.transition(theta, x_prev, inputs)))
         log_transition = lambda flat: self.model.transition_log_prob(theta, x_prev, unravel(flat), inputs)
         log_observation = lambda flat: self.model.observation_log_prob(theta, unravel(flat), y, inputs)

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int
 
-from paramfilter.model import StateSpaceModel
 from paramfilter.references.problem import Problem
 from paramfilter.tracing import strongly_typed
-from paramfilter.types import Inputs, KeyArray, Observation
+from paramfilter.types import KeyArray
 
 
 @jax.tree_util.register_dataclass
@@ -42,52 +41,38 @@ def bootstrap_filter(
     With equal rows this is the filter of a known theta. With draws from the prior it is SIR on (x, theta): good enough
     to find where the states and the parameters live, no more. Moments are taken of `view(x)`, of x itself unless given.
     """
+    model, num_particles = problem.model, z.shape[0]
     key_initial, key_steps = jax.random.split(key)
 
-    def step(carry, now):
-        z, x, log_likelihood = carry
-        key, y, inputs = now
-        key_move, key_resample = jax.random.split(key)
-        x, weights, log_mean = moved_and_weighed(problem.model, key_move, z, x, y, inputs)
-        vectors = _as_vectors(x) if view is None else view(_as_vectors(x))
-        mean = weights @ vectors
-        variance = weights @ (vectors - mean) ** 2
-        chosen = systematic(key_resample, weights)
-        z, x = jax.tree.map(lambda leaf: leaf[chosen], (z, x))
-        return (z, x, log_likelihood + log_mean), (mean, variance)
-
-    x0 = first_states(problem.model, key_initial, z, problem.initial_inputs)
-    now = (jax.random.split(key_steps, problem.num_steps), problem.ys, problem.inputs)
-    (z, _, log_likelihood), (means, variances) = jax.lax.scan(step, (z, x0, jnp.zeros(())), now)
-    return Population(log_likelihood, means, variances, z)
-
-
-def first_states(model: StateSpaceModel, key: KeyArray, z: Float[Array, "particle param"], inputs: Inputs) -> PyTree:
-    """Draw x_0 for each row of `z`."""
-
     def start(key, z):
-        return strongly_typed(model.sample_initial(key, model.parameters.constrain(z), inputs))
+        return strongly_typed(model.sample_initial(key, model.parameters.constrain(z), problem.initial_inputs))
 
-    return jax.vmap(start)(jax.random.split(key, z.shape[0]), z)
-
-
-def moved_and_weighed(
-    model: StateSpaceModel, key: KeyArray, z: Float[Array, "particle param"], x: PyTree, y: Observation, inputs: Inputs
-) -> tuple[PyTree, Float[Array, " particle"], Float[Array, ""]]:
-    """Move each particle by the transition; return the states, their weights, and the log of the mean likelihood."""
-
-    def move(key, z, x):
+    def move(key, z, x, y, inputs):
         theta = model.parameters.constrain(z)
         x = strongly_typed(model.sample_transition(key, theta, x, inputs))
         log_weight = model.observation_log_prob(theta, x, y, inputs)
         return x, jnp.where(jnp.isnan(log_weight), -jnp.inf, log_weight)
 
-    num_particles = z.shape[0]
-    x, log_weights = jax.vmap(move)(jax.random.split(key, num_particles), z, x)
-    total = logsumexp(log_weights)
-    # all weights zero: go on with equal ones, the likelihood has become -inf anyway
-    weights = jnp.where(jnp.isfinite(total), jnp.exp(log_weights - total), 1.0 / num_particles)
-    return x, weights, total - jnp.log(num_particles)
+    def step(carry, now):
+        z, x, log_likelihood = carry
+        key, y, inputs = now
+        key_move, key_resample = jax.random.split(key)
+        keys = jax.random.split(key_move, num_particles)
+        x, log_weights = jax.vmap(move, in_axes=(0, 0, 0, None, None))(keys, z, x, y, inputs)
+        total = logsumexp(log_weights)
+        # all weights zero: go on with equal ones, the likelihood has become -inf anyway
+        weights = jnp.where(jnp.isfinite(total), jnp.exp(log_weights - total), 1.0 / num_particles)
+        vectors = _as_vectors(x) if view is None else view(_as_vectors(x))
+        mean = weights @ vectors
+        variance = weights @ (vectors - mean) ** 2
+        chosen = systematic(key_resample, weights)
+        z, x = jax.tree.map(lambda leaf: leaf[chosen], (z, x))
+        return (z, x, log_likelihood + total - jnp.log(num_particles)), (mean, variance)
+
+    x0 = jax.vmap(start)(jax.random.split(key_initial, num_particles), z)
+    now = (jax.random.split(key_steps, problem.num_steps), problem.ys, problem.inputs)
+    (z, _, log_likelihood), (means, variances) = jax.lax.scan(step, (z, x0, jnp.zeros(())), now)
+    return Population(log_likelihood, means, variances, z)
 
 
 def systematic(key: KeyArray, weights: Float[Array, " particle"]) -> Int[Array, " particle"]:

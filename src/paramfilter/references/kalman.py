@@ -29,8 +29,7 @@ from jaxtyping import Array, Float
 
 from paramfilter.inspect.linear_gaussian import LinearModel, absorb, through
 from paramfilter.model import StateSpaceModel
-from paramfilter.references import theta_grid
-from paramfilter.references.posterior import GridPosterior, change, posterior_on
+from paramfilter.references.posterior import GridPosterior, ThetaProblem, change
 from paramfilter.references.problem import (
     NodeAnswers,
     Problem,
@@ -61,7 +60,7 @@ def kalman_grid(
             linear in x and whose scales do not depend on x. This is checked at probe points.
         ys: Observations with a leading axis of time; NaN where missing, whole or by component.
         inputs: Inputs with a leading axis of time, or None.
-        initial_inputs: What `initial` is told, or None.
+        initial_inputs: What `initial` is given, or None.
         num_nodes: Nodes per coordinate of theta; 129 for one coordinate and 65 for two unless given.
         check: Whether to repeat the sum with half the spacing and report the change as `accuracy`.
 
@@ -75,32 +74,17 @@ def kalman_grid(
     with jax.enable_x64(True):
         problem = problem_of(model, ys, inputs, initial_inputs)
         _refuse_nonlinear(problem)
-        dimension = model.parameters.dimension
-        coordinates = theta_grid.prior_coordinates(model.parameters)
-        log_prior = theta_grid.log_prior_of(model.parameters, coordinates)
-        answer = _answers_of(problem)
-
-        def log_density(v):
-            return log_prior(v) + answer(coordinates.to_z(v)).log_likelihood
-
-        start = theta_grid.prior_frame(dimension, num_nodes or DEFAULT_NODES[dimension])
-        frame = theta_grid.zoom(log_density, start, free_nodes=num_nodes is None)
-
-        def posterior(frame):
-            return posterior_on(problem, coordinates, frame, log_prior, answer(coordinates.to_z(frame.nodes)))
-
-        result = posterior(frame)
-        return replace(result, accuracy=change(result, posterior(frame.halved_spacing()))) if check else result
+        theta, answer = ThetaProblem.of(problem), _answers_of(problem)
+        frame = theta.zoom(answer, theta.first_frame(num_nodes, DEFAULT_NODES), free_nodes=num_nodes is None)
+        on = lambda frame: theta.posterior(frame, answer(theta.coordinates.to_z(frame.nodes)))
+        result = on(frame)
+        return replace(result, accuracy=change(result, on(frame.halved_spacing()))) if check else result
 
 
 def _answers_of(problem: Problem) -> Callable[[np.ndarray], NodeAnswers]:
     at_nodes = jax.jit(jax.vmap(lambda z: kalman_filter(problem, z)))
 
-    def answers(z):
-        log_likelihood, mean, variance = at_nodes(jnp.asarray(z))
-        return NodeAnswers(np.asarray(log_likelihood), np.asarray(mean), np.asarray(variance))
-
-    return remember_last(answers)
+    return remember_last(lambda z: NodeAnswers(*map(np.asarray, at_nodes(jnp.asarray(z)))))
 
 
 def kalman_filter(

@@ -10,6 +10,7 @@ C. Andrieu, A. Doucet and R. Holenstein, Particle Markov chain Monte Carlo metho
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -17,21 +18,60 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
-from paramfilter.errors import extra
+from paramfilter.labels import prior_in_brief
 from paramfilter.model import StateSpaceModel
+from paramfilter.parameters import Parameters
 from paramfilter.references.bootstrap import bootstrap_filter
-from paramfilter.references.draws import DrawPosterior
 from paramfilter.references.posterior import natural
 from paramfilter.references.problem import Problem, problem_of
 from paramfilter.types import Inputs, KeyArray, Observation
 
-EXTRA = "references"
 NUM_ROUNDS = 4
 """Of the warm-up; after each the step is fitted to where the chains are."""
 ROUGH_STEP = 0.3
 """Of the first round, in prior sds."""
 NUM_STARTS = 16
 """Draws of the prior among which a chain looks for its start."""
+
+
+@dataclass(frozen=True, eq=False)
+class DrawPosterior:
+    """Draws from p(theta | y_{1:T}), in NumPy float64.
+
+    Args:
+        parameters: Names and supports of theta.
+        theta: The draws on the natural scale, by name, with a leading axis of draws.
+        standard_error: Of the posterior means, in posterior sds, the worst over the parameters.
+        rhat: Split R-hat of the chains, the worst over the parameters.
+        acceptance: The share of proposed moves that were made.
+    """
+
+    parameters: Parameters
+    theta: dict[str, np.ndarray]
+    standard_error: float
+    rhat: float
+    acceptance: float
+
+    def __repr__(self) -> str:
+        num_draws = len(self.theta[self.parameters.names[0]])
+        return f"DrawPosterior({prior_in_brief(self.parameters.prior)}; {num_draws} draws)"
+
+    def mean(self) -> dict[str, np.ndarray]:
+        """Return the posterior mean of each parameter, on its natural scale."""
+        return {name: np.asarray(np.mean(values, axis=0)) for name, values in self.theta.items()}
+
+    def sd(self) -> dict[str, np.ndarray]:
+        """Return the posterior standard deviation of each parameter."""
+        return {name: np.asarray(np.std(values, axis=0)) for name, values in self.theta.items()}
+
+    def quantile(self, q: float | Float[np.ndarray, " q"]) -> dict[str, np.ndarray]:
+        """Return quantiles of each parameter; an array of shares gives a leading axis."""
+        return {name: np.asarray(np.quantile(values, q, axis=0)) for name, values in self.theta.items()}
+
+    def sample(self, key: KeyArray, num_draws: int) -> dict[str, np.ndarray]:
+        """Choose draws, each parameter with a leading axis of length num_draws."""
+        chosen = np.asarray(jax.random.randint(key, (num_draws,), 0, len(self.theta[self.parameters.names[0]])))
+        return {name: values[chosen] for name, values in self.theta.items()}
 
 
 def pmmh(
@@ -53,14 +93,14 @@ def pmmh(
         model: The model.
         ys: Observations with a leading axis of time; NaN where missing.
         inputs: Inputs with a leading axis of time, or None.
-        initial_inputs: What `initial` is told, or None.
+        initial_inputs: What `initial` is given, or None.
         num_particles: Of one particle filter.
         num_draws: Of each chain.
         num_warmup: Draws of each chain that are thrown away, and by which the steps of the chains are fitted.
         num_chains: Chains, each from a draw of the prior.
 
     Returns:
-        Draws with equal weights, their standard error and R-hat.
+        The draws, their standard error and R-hat.
     """
     with jax.enable_x64(True):
         problem = problem_of(model, ys, inputs, initial_inputs)
@@ -71,21 +111,22 @@ def pmmh(
         factor = ROUGH_STEP * np.diag(scale)
         for key_round in keys[:-1]:
             draws, _ = run(jax.random.split(key_round, num_chains), z, factor, num_warmup // NUM_ROUNDS)
-            z, factor = draws[:, -1], fitted_step(draws.reshape(-1, draws.shape[-1]), scale)
+            z, factor = draws[:, -1], _fitted_step(draws.reshape(-1, draws.shape[-1]), scale)
         draws, accepted = run(jax.random.split(keys[-1], num_chains), z, factor, num_draws)
         theta = natural(model.parameters, draws.reshape(-1, draws.shape[-1]))
     chains = {name: values.reshape(num_chains, num_draws, -1) for name, values in theta.items()}
     return DrawPosterior(
         model.parameters,
-        draws.reshape(-1, draws.shape[-1]),
-        np.full(num_chains * num_draws, -np.log(num_chains * num_draws)),
+        theta,
         standard_error=max(float(np.max(effective_sample_size(values) ** -0.5)) for values in chains.values()),
         rhat=max(float(np.max(split_gelman_rubin(values))) for values in chains.values()),
         acceptance=float(np.mean(accepted)),
     )
 
 
-def fitted_step(z: Float[np.ndarray, "draw param"], scale: Float[np.ndarray, " param"]) -> Float[np.ndarray, "param _"]:
+def _fitted_step(
+    z: Float[np.ndarray, "draw param"], scale: Float[np.ndarray, " param"]
+) -> Float[np.ndarray, "param _"]:
     """Return a factor of the covariance of a random walk that suits these draws: 2.38^2 / p times theirs.
 
     G. Roberts, A. Gelman and W. Gilks, Weak convergence and optimal scaling of random walk Metropolis algorithms, Ann.
@@ -117,32 +158,24 @@ def _best_of_prior(problem: Problem, key: KeyArray, num_particles: int, num_chai
 
 def _chain(problem: Problem, num_particles: int) -> Callable:
     """Return the function that runs all chains for some draws, from given places with a given step."""
-    blackjax = extra("blackjax", EXTRA)
     log_density = _log_density(problem, num_particles)
 
     def one(key, z, factor, num_draws):
-        def propose(key, position):
-            key_z, seed = jax.random.split(key)
-            return position[0] + factor @ jax.random.normal(key_z, position[0].shape), seed
-
-        sampler = blackjax.rmh(lambda position: log_density(*position), propose)
-
-        def step(state, key):
-            state, info = sampler.step(key, state)
-            return state, (state.position[0], info.is_accepted)
+        def move(carry, key):
+            z, score = carry
+            key_z, key_seed, key_accept = jax.random.split(key, 3)
+            z_new = z + factor @ jax.random.normal(key_z, z.shape)
+            score_new = log_density(z_new, key_seed)
+            is_accepted = jnp.log(jax.random.uniform(key_accept)) < score_new - score
+            z, score = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), (z_new, score_new), (z, score))
+            return (z, score), (z, is_accepted)
 
         key_first, key_steps = jax.random.split(key)
-        state = sampler.init((z, key_first))
-        return jax.lax.scan(step, state, jax.random.split(key_steps, num_draws))[1]
+        return jax.lax.scan(move, (z, log_density(z, key_first)), jax.random.split(key_steps, num_draws))[1]
 
-    # one chain after the other: its particles stay in the cache
-    all_chains = lambda keys, z, factor, num_draws: jax.lax.map(
-        lambda pair: one(pair[0], pair[1], factor, num_draws), (keys, z)
-    )
+    def all_chains(keys, z, factor, num_draws):
+        # one chain after the other: its particles stay in the cache
+        return jax.lax.map(lambda pair: one(pair[0], pair[1], factor, num_draws), (keys, z))
+
     compiled = jax.jit(all_chains, static_argnums=3)
-
-    def run(keys, z, factor, num_draws):
-        draws, accepted = compiled(keys, z, jnp.asarray(factor), num_draws)
-        return np.asarray(draws), np.asarray(accepted)
-
-    return run
+    return lambda keys, z, factor, num_draws: map(np.asarray, compiled(keys, z, jnp.asarray(factor), num_draws))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +20,7 @@ from paramfilter.labels import prior_in_brief
 from paramfilter.parameters import Parameters
 from paramfilter.references.problem import NodeAnswers, Problem
 from paramfilter.references.surface import Surface
-from paramfilter.references.theta_grid import Coordinates, Frame
+from paramfilter.references.theta_grid import Coordinates, Frame, log_prior_of, prior_coordinates, prior_frame, zoom
 from paramfilter.types import KeyArray, State, Theta
 
 
@@ -40,16 +39,34 @@ class Accuracy:
     log_evidence: float
 
 
-class WeightedThetas:
-    """Values of theta with weights, and their moments.
+@dataclass(frozen=True, eq=False)
+class GridPosterior:
+    """p(theta, x_T | y_{1:T}) with theta on a grid.
 
-    Attributes:
-        theta: The values on the natural scale, by name, with a leading axis.
-        log_weights: Their normalised log weights.
+    Args:
+        parameters: Names and supports of theta.
+        z: The nodes, in unconstrained coordinates.
+        log_weights: Normalised log weights of the nodes.
+        theta: The nodes on the natural scale, by name.
+        log_evidence: log p(y_{1:T}).
+        state_mean: E[x_T | y_{1:T}], shaped like a state.
+        state_sd: The sd of each component of x_T.
+        accuracy: What changes when the spacing of every grid is halved; None unless it was asked for (`check=True`).
     """
 
+    parameters: Parameters
+    z: Float[np.ndarray, "node param"]
+    log_weights: Float[np.ndarray, " node"]
     theta: dict[str, np.ndarray]
-    log_weights: Float[np.ndarray, " value"]
+    log_evidence: float
+    state_mean: State
+    state_sd: State
+    accuracy: Accuracy | None = None
+    _coordinates: Coordinates = field(kw_only=True, repr=False)
+    _surface: Surface = field(kw_only=True, repr=False)
+
+    def __repr__(self) -> str:
+        return f"GridPosterior({prior_in_brief(self.parameters.prior)}; {len(self.log_weights)} grid points)"
 
     def mean(self) -> dict[str, np.ndarray]:
         """Return the posterior mean of each parameter, on its natural scale."""
@@ -63,38 +80,6 @@ class WeightedThetas:
 
     def _expect(self, values: np.ndarray) -> np.ndarray:
         return np.asarray(_weighted_sum(np.exp(self.log_weights), values))
-
-
-@dataclass(frozen=True, eq=False)
-class GridPosterior(WeightedThetas):
-    """p(theta, x_T | y_{1:T}) with theta on a grid.
-
-    Args:
-        parameters: Names and supports of theta.
-        z: The nodes, in unconstrained coordinates.
-        log_weights: Normalised log weights of the nodes.
-        theta: The nodes on the natural scale, by name.
-        log_evidence: log p(y_{1:T}).
-        state_mean: E[x_T | y_{1:T}], shaped like a state.
-        state_sd: The sd of each component of x_T.
-        accuracy: What changes when the spacing of every grid is halved; None unless it was asked for (`check=True`).
-        standard_error: Monte Carlo standard errors; None where the method is deterministic.
-    """
-
-    parameters: Parameters
-    z: Float[np.ndarray, "node param"]
-    log_weights: Float[np.ndarray, " node"]
-    theta: dict[str, np.ndarray]
-    log_evidence: float
-    state_mean: State
-    state_sd: State
-    accuracy: Accuracy | None = None
-    standard_error: Accuracy | None = None
-    _coordinates: Coordinates = field(kw_only=True, repr=False)
-    _surface: Surface = field(kw_only=True, repr=False)
-
-    def __repr__(self) -> str:
-        return f"GridPosterior({prior_in_brief(self.parameters.prior)}; {len(self.log_weights)} grid points)"
 
     def quantile(self, q: float | Float[np.ndarray, " q"]) -> dict[str, np.ndarray]:
         """Return quantiles of each parameter; an array of shares gives a leading axis.
@@ -166,43 +151,57 @@ def _weighted_sum(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.tensordot(weights[alive], values[alive], axes=1)
 
 
-def posterior_on(
-    problem: Problem,
-    coordinates: Coordinates,
-    frame: Frame,
-    log_prior: Callable[[np.ndarray], np.ndarray],
-    answers: NodeAnswers,
-    standard_error: Accuracy | None = None,
-) -> GridPosterior:
-    """Put the answers of all nodes together: Bayes' rule and a mixture over nodes."""
-    scores = log_prior(frame.nodes) + answers.log_likelihood
-    if np.any(np.isnan(scores)):
-        warnings.warn(
-            f"the model's likelihood is NaN at {np.mean(np.isnan(scores)):.0%} of the nodes of theta, which count as "
-            "impossible. Bound the prior, so that it gives no weight to such values.",
-            stacklevel=4,
+@dataclass(frozen=True, eq=False)
+class ThetaProblem:
+    """A problem together with the grid coordinates of its theta."""
+
+    problem: Problem
+    coordinates: Coordinates
+    log_prior: Callable[[np.ndarray], np.ndarray]
+
+    @classmethod
+    def of(cls, problem: Problem) -> ThetaProblem:
+        """Choose the coordinates by the prior."""
+        coordinates = prior_coordinates(problem.model.parameters)
+        return cls(problem, coordinates, log_prior_of(problem.model.parameters, coordinates))
+
+    def first_frame(self, num_nodes: int | None, default: dict[int, int]) -> Frame:
+        """Return the window to begin with, with the nodes asked for or those of its dimension."""
+        dimension = self.problem.model.parameters.dimension
+        return prior_frame(dimension, num_nodes or default[dimension])
+
+    def zoom(self, answer: Callable[[np.ndarray], NodeAnswers], frame: Frame, free_nodes: bool) -> Frame:
+        """Find the window in which the posterior lives; `answer` was last called at its nodes."""
+        log_density = lambda v: self.log_prior(v) + answer(self.coordinates.to_z(v)).log_likelihood
+        return zoom(log_density, frame, free_nodes=free_nodes)
+
+    def posterior(self, frame: Frame, answers: NodeAnswers) -> GridPosterior:
+        """Put the answers of all nodes together: Bayes' rule and a mixture over nodes."""
+        scores = self.log_prior(frame.nodes) + answers.log_likelihood
+        if np.any(np.isnan(scores)):
+            warnings.warn(
+                f"the model's likelihood is NaN at {np.mean(np.isnan(scores)):.0%} of the nodes of theta, which count "
+                "as impossible. Bound the prior, so that it gives no weight to such values.",
+                stacklevel=4,
+            )
+            scores = np.where(np.isnan(scores), -np.inf, scores)
+        total = np.asarray(logsumexp(scores))
+        weights = np.exp(scores - total)
+        center = _weighted_sum(weights, answers.state_mean)
+        variance = _weighted_sum(weights, answers.state_variance + (answers.state_mean - center) ** 2)
+        z, parameters = self.coordinates.to_z(frame.nodes), self.problem.model.parameters
+        as_state = lambda vector: jax.tree.map(np.asarray, self.problem.to_state(jnp.asarray(vector)))
+        return GridPosterior(
+            parameters=parameters,
+            z=z,
+            log_weights=scores - total,
+            theta=natural(parameters, z),
+            log_evidence=float(total + frame.log_cell),
+            state_mean=as_state(center),
+            state_sd=as_state(np.sqrt(np.maximum(variance, 0.0))),
+            _coordinates=self.coordinates,
+            _surface=Surface(frame, scores - total - frame.log_cell + np.sum(np.log(np.diagonal(frame.axes)))),
         )
-        scores = np.where(np.isnan(scores), -np.inf, scores)
-    total = logsumexp(scores)
-    log_weights = scores - total
-    weights = np.exp(log_weights)
-    center = _weighted_sum(weights, answers.state_mean)
-    variance = _weighted_sum(weights, answers.state_variance + (answers.state_mean - center) ** 2)
-    z = coordinates.to_z(frame.nodes)
-    log_axes = float(np.sum(np.log(np.diagonal(frame.axes))))
-    parameters = problem.model.parameters
-    return GridPosterior(
-        parameters=parameters,
-        z=z,
-        log_weights=log_weights,
-        theta=natural(parameters, z),
-        log_evidence=float(total + frame.log_cell),
-        state_mean=_as_state(problem, center),
-        state_sd=_as_state(problem, np.sqrt(np.maximum(variance, 0.0))),
-        standard_error=standard_error,
-        _coordinates=coordinates,
-        _surface=Surface(frame, log_weights - frame.log_cell + log_axes),
-    )
 
 
 def change(of: GridPosterior, to: GridPosterior) -> Accuracy:
@@ -214,10 +213,6 @@ def change(of: GridPosterior, to: GridPosterior) -> Accuracy:
         log_sd=float(max(np.max(np.abs(np.log(sds[name] / other_sds[name]))) for name in names)),
         log_evidence=abs(of.log_evidence - to.log_evidence),
     )
-
-
-def _as_state(problem: Problem, vector: np.ndarray) -> Any:
-    return jax.tree.map(np.asarray, problem.to_state(jnp.asarray(vector)))
 
 
 def natural(parameters: Parameters, z: Float[np.ndarray, "node param"]) -> dict[str, np.ndarray]:

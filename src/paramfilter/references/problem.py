@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from paramfilter import distributions
+from paramfilter.data import as_inputs, as_observation, common_length
 from paramfilter.errors import DataError, ModelError
 from paramfilter.model import StateSpaceModel
 from paramfilter.types import Inputs, Observation, State
@@ -33,7 +34,7 @@ class Problem:
         model: The model.
         ys: Observations with a leading axis of time, float64, NaN where missing.
         inputs: Inputs with a leading axis of time, or None.
-        initial_inputs: What `initial` is told, or None.
+        initial_inputs: What `initial` is given, or None.
         num_steps: T.
         state_size: The number of components of one state.
         to_state: From a vector of components to a state as the model knows it.
@@ -60,14 +61,12 @@ class NodeAnswers:
         log_likelihood: log p(y_{1:T} | theta) at each node.
         state_mean: E[x_T | y_{1:T}, theta], as a vector, at each node.
         state_variance: The variance of each component of x_T there.
-        repeats: Independent estimates of `log_likelihood`, if the method is Monte Carlo.
         excess: How far the transition is from being resolved, if the method has a grid of the state.
     """
 
     log_likelihood: Float[np.ndarray, " node"]
     state_mean: Float[np.ndarray, "node state"]
     state_variance: Float[np.ndarray, "node state"]
-    repeats: Float[np.ndarray, "draw node"] | None = None
     excess: Float[np.ndarray, " node"] | None = None
 
 
@@ -84,16 +83,15 @@ def refuse_many_coordinates(model: StateSpaceModel, reference: str) -> None:
 
 def problem_of(model: StateSpaceModel, ys: Observation, inputs: Inputs, initial_inputs: Inputs) -> Problem:
     """Check model and data against each other, and convert the data to float64."""
-    ys, inputs, initial_inputs = (in_float64(tree) for tree in (ys, inputs, initial_inputs))
-    num_steps = _length("ys", ys)
-    if inputs is not None and _length("inputs", inputs) != num_steps:
-        raise DataError(
-            f"inputs cover {_length('inputs', inputs)} steps and ys {num_steps}; give one input for each y."
-        )
-    _refuse_infinite(ys)
-    first = None if inputs is None else jax.tree.map(lambda leaf: leaf[0], inputs)
+    initial_inputs = in_float64(initial_inputs)
+    first = None if inputs is None else in_float64(jax.tree.map(lambda leaf: leaf[0], inputs))
     x, y = _draw_shapes(model, initial_inputs, first)
-    _same_observation(ys, y)
+    unknown = [None] * len(jax.tree.leaves(y))
+    ys = in_float64(as_observation(ys, y, unknown, unknown, ("time",)))
+    num_steps = common_length(ys)
+    inputs = in_float64(as_inputs(inputs, "ys", num_steps))
+    if any(bool(jnp.any(jnp.isinf(leaf))) for leaf in jax.tree.leaves(ys)):
+        raise DataError("ys holds +inf or -inf. Use NaN for a missing value.")
     flat, to_state = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), x))
     return Problem(model, ys, inputs, initial_inputs, num_steps, flat.size, to_state)
 
@@ -125,18 +123,6 @@ def in_float64(tree: Any) -> Any:
     return jax.tree.map(convert, tree)
 
 
-def _length(label: str, tree: Any) -> int:
-    lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(tree)}
-    if len(lengths) != 1 or 0 in lengths:
-        raise DataError(f"all leaves of {label} need one leading axis of time, at least one step long; got {lengths}.")
-    return lengths.pop()
-
-
-def _refuse_infinite(ys: Observation) -> None:
-    if any(bool(jnp.any(jnp.isinf(leaf))) for leaf in jax.tree.leaves(ys)):
-        raise DataError("ys holds +inf or -inf. Use NaN for a missing value.")
-
-
 def _draw_shapes(model: StateSpaceModel, initial_inputs: Inputs, inputs: Inputs) -> tuple[Any, Any]:
     """Return the shapes of one state and one observation, without running the model."""
 
@@ -152,13 +138,6 @@ def _draw_shapes(model: StateSpaceModel, initial_inputs: Inputs, inputs: Inputs)
             f"initial and transition must draw states of one structure and shape; they draw {x0} and {x1}."
         )
     return x1, y
-
-
-def _same_observation(ys: Observation, y: Any) -> None:
-    given = jax.tree.map(lambda leaf: leaf.shape[1:], ys)
-    drawn = jax.tree.map(lambda leaf: leaf.shape, y)
-    if given != drawn:
-        raise DataError(f"one observation has shape {given} in ys, but the model's observation draws {drawn}.")
 
 
 def flat_observations(ys: Observation) -> Float[Array, "time obs"]:

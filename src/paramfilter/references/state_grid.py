@@ -42,36 +42,13 @@ MAX_ROUNDS = 40
 
 
 @dataclass(frozen=True)
-class StateGrid:
-    """Filter on a grid of a scalar state.
-
-    Args:
-        num_points: Points of the grid; None finds the number that no longer matters.
-        low: The lower end; None finds it. An end that is given is taken as the end of the support and not questioned.
-        high: The upper end, likewise.
-    """
-
-    num_points: int | None = None
-    low: float | None = None
-    high: float | None = None
-
-    def __post_init__(self):
-        if self.num_points is not None and self.num_points < 2:
-            raise ModelError(f"StateGrid needs at least 2 points, got {self.num_points}.")
-        if self.low is not None and self.high is not None and self.low >= self.high:
-            raise ModelError(f"StateGrid needs low < high, got {self.low} and {self.high}.")
-
-
-@dataclass(frozen=True)
 class Lattice:
-    """A range of the unconstrained coordinate s of the state; `free_*` tells what may still be improved."""
+    """A range of the unconstrained coordinate s of the state, and whether its points may still be refined."""
 
     low: float
     high: float
     num_points: int
-    free_low: bool
-    free_high: bool
-    free_points: bool
+    can_refine: bool = True
 
     def same_points(self, other: Lattice) -> bool:
         """Tell whether two lattices are the same grid."""
@@ -86,12 +63,11 @@ class Lattice:
         return replace(self, num_points=_round_up(REFINING * self.num_points))
 
     def wider(self, at_low: bool, at_high: bool) -> Lattice:
-        """Return a range grown at the ends named, with the same spacing where the number of points is free."""
+        """Return a range grown at the ends named, with the same spacing."""
         growth = WIDENING * (self.high - self.low)
         low, high = self.low - growth * at_low, self.high + growth * at_high
         share = (high - low) / (self.high - self.low)
-        num_points = _round_up(share * self.num_points) if self.free_points else self.num_points
-        return replace(self, low=low, high=high, num_points=num_points)
+        return replace(self, low=low, high=high, num_points=_round_up(share * self.num_points))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +95,12 @@ class GridFilter:
             usable = np.isfinite(found.log_likelihood)
             lost = not np.any(usable)
             low, high = np.any((found.edges * importance[:, None])[usable] > EDGE_TOLERANCE, axis=0) | lost
-            low, high = bool(low and lattice.free_low), bool(high and lattice.free_high)
             if low or high:
-                lattice = lattice.wider(low, high)
+                lattice = lattice.wider(bool(low), bool(high))
                 if lattice.num_points > MAX_POINTS:
                     break
                 continue
-            if not lattice.free_points or lost:
+            if not lattice.can_refine:
                 return lattice
             finer = lattice.finer()
             moves = np.abs(self.run(z, finer).log_likelihood - found.log_likelihood) * importance
@@ -134,12 +109,12 @@ class GridFilter:
                 return lattice
             if finer.num_points > MAX_POINTS:
                 _warn(f"with {lattice.num_points} points a finer grid still moves the log-likelihood by {moved:.1e}")
-                return replace(lattice, free_points=False)
+                return replace(lattice, can_refine=False)
             lattice = finer
         low, high = (float(self.bijector(jnp.asarray(end))) for end in (lattice.low, lattice.high))
         raise ModelError(
             f"the filtered states reach beyond [{low:.4g}, {high:.4g}], and a grid that holds them all needs more than "
-            f"{MAX_POINTS} points. Use method=Particles(), or give StateGrid(num_points, low, high)."
+            f"{MAX_POINTS} points. Use references.pmmh instead."
         )
 
     def resolve(self, lattice: Lattice, answers: NodeAnswers, weights: Float[np.ndarray, " node"]) -> Lattice:
@@ -148,19 +123,19 @@ class GridFilter:
         if share <= UNRESOLVED_SHARE:
             return lattice
         finer = lattice.finer()
-        if lattice.free_points and finer.num_points <= MAX_POINTS:
+        if lattice.can_refine and finer.num_points <= MAX_POINTS:
             return finer
         points = lattice.num_points
         _warn(f"{share:.1e} of the posterior lies where the transition is narrower than {points} points resolve")
-        return replace(lattice, free_points=False)
+        return replace(lattice, can_refine=False)
 
 
 def grid_filter_of(problem: Problem) -> GridFilter:
     """Choose the coordinate of the state and compile the filter; refuse a state that is not one real number."""
     if problem.state_size != 1:
         raise ModelError(
-            f"StateGrid needs a scalar state, and this model's state has {problem.state_size} components; use "
-            "grid_posterior(model, ys, method=Particles()), or kalman_grid if the model is linear and Gaussian."
+            f"grid_posterior needs a scalar state, and this model's state has {problem.state_size} components; use "
+            "references.pmmh, or kalman_grid if the model is linear and Gaussian."
         )
     bijector = _state_bijector(problem)
 
@@ -171,22 +146,8 @@ def grid_filter_of(problem: Problem) -> GridFilter:
     return GridFilter(problem, bijector, jax.jit(run, static_argnums=3))
 
 
-def pilot_lattice(grid_filter: GridFilter, config: StateGrid) -> tuple[Lattice, Float[np.ndarray, "node param"]]:
-    """Return a first lattice and a few plausible values of theta."""
-    bijector, draws = grid_filter.bijector, grid_filter.problem.model.parameters.prior_draws
-    chosen = np.linspace(0, len(draws) - 1, 2 * draws.shape[1] + 1).astype(int)
-    low, high, num_points = _end(bijector, config.low), _end(bijector, config.high), config.num_points
-    free = {"free_low": low is None, "free_high": high is None, "free_points": num_points is None}
-    if low is not None and high is not None and num_points is not None:
-        return Lattice(low, high, num_points, **free), draws[chosen]
-    pilot_low, pilot_high, typical, z = _pilot(grid_filter)
-    low, high = pilot_low if low is None else low, pilot_high if high is None else high
-    num_points = num_points or _round_up(POINTS_PER_DEVIATION * (high - low) / typical)
-    return Lattice(low, high, num_points, **free), z[chosen]
-
-
-def _pilot(grid_filter: GridFilter) -> tuple[float, float, float, Float[np.ndarray, "draw param"]]:
-    """Return the range of the filtered states, the sd of a typical one, and plausible values of theta."""
+def pilot_lattice(grid_filter: GridFilter) -> tuple[Lattice, Float[np.ndarray, "node param"]]:
+    """Return a first lattice, by the filtered states of a pilot run, and a few plausible values of theta."""
     problem, view = grid_filter.problem, grid_filter.bijector.inv
     run = jax.jit(lambda key, z: bootstrap_filter(problem, key, z, view=view))
     key_first, key_second = jax.random.split(jax.random.key(0))
@@ -194,20 +155,15 @@ def _pilot(grid_filter: GridFilter) -> tuple[float, float, float, Float[np.ndarr
     mean, sd = np.asarray(population.means)[:, 0], np.sqrt(np.asarray(population.variances)[:, 0])
     usable = np.isfinite(mean) & np.isfinite(sd)
     if not np.any(usable):
-        raise ModelError(
-            "the states of a pilot run are not finite; give StateGrid(num_points, low, high), or mend the model."
-        )
+        raise ModelError("the states of a pilot run are not finite; check the model's transition.")
     mean, sd = mean[usable], sd[usable]
     # few particles find an outlying state, and then their spread is no measure of its sd; with one it is zero
     typical = max(float(np.median(sd)), float(np.ptp(mean)) / MAX_POINTS, SMALLEST_SD)
     reach = RANGE_DEVIATIONS * np.maximum(sd, typical)
-    return float(np.min(mean - reach)), float(np.max(mean + reach)), typical, np.asarray(population.z)
-
-
-def _end(bijector: Any, given: float | None) -> float | None:
-    """Return an end of the range in s, if it is given and not the end of the support itself."""
-    end = np.inf if given is None else float(bijector.inv(jnp.asarray(given, float)))
-    return end if np.isfinite(end) else None
+    low, high = float(np.min(mean - reach)), float(np.max(mean + reach))
+    z = np.asarray(population.z)
+    chosen = np.linspace(0, len(z) - 1, 2 * z.shape[1] + 1).astype(int)
+    return Lattice(low, high, _round_up(POINTS_PER_DEVIATION * (high - low) / typical)), z[chosen]
 
 
 def _round_up(num_points: float) -> int:
@@ -224,11 +180,11 @@ def _state_bijector(problem: Problem) -> Any:
         theta = model.parameters.constrain(jnp.asarray(z))
         supports.append(only_leaf(model.transition(theta, problem.to_state(jnp.ones(1)), inputs)).support)
     if getattr(supports[0], "is_discrete", False):
-        raise ModelError("StateGrid needs a continuous state, and this one is discrete; use method=Particles().")
+        raise ModelError("grid_posterior needs a continuous state, and this one is discrete; use references.pmmh.")
     bounds = [tuple(getattr(support, end, None) for end in ("lower_bound", "upper_bound")) for support in supports]
     constant = bounds[0] == bounds[1] and bounds[0] != (None, None)
     return biject_to(supports[0] if constant else constraints.real)
 
 
 def _warn(text: str) -> None:
-    warnings.warn(f"{text}; is that enough? If not, use method=Particles() or StateGrid(num_points=...).", stacklevel=4)
+    warnings.warn(f"{text}; is that enough? If not, use references.pmmh.", stacklevel=4)

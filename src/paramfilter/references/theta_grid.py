@@ -261,7 +261,7 @@ def _flattening(scores: Float[np.ndarray, " node"], wanted: float) -> float:
 
 def _tempered(scores: Float[np.ndarray, " node"], beta: float) -> Float[np.ndarray, " node"]:
     flattened = beta * scores
-    return np.exp(flattened - logsumexp(flattened))
+    return np.exp(flattened - np.asarray(logsumexp(flattened)))
 
 
 def _effective_nodes(scores: Float[np.ndarray, " node"], beta: float) -> float:

@@ -3,21 +3,16 @@
 | part | points thrown on N slots | copies of particle i | use |
 |---|---|---|---|
 | `Systematic` | one random shift of a comb | within 1 of `N w_i` | the default: cheapest, least noise |
-| `Stratified` | one in each slot | within 2 of `N w_i` | theory for any order of particles |
-| `Residual` | independent, after certain copies | at least `floor(N w_i)` | comparisons |
 | `Multinomial` | independent | anything | theory that assumes independent draws |
 | `WhenEssBelow` | another part's, when needed | | in almost every filter |
 
 All are O(N), exact for float32 weights at any N below 2^31 (see `slots`), never choose a weight of zero,
-and can be used under `jit`, `vmap` and `scan`. Measured against other libraries in
-docs/decisions/0007-resampling.md.
+and can be used under `jit`, `vmap` and `scan`.
 """
 
 from paramfilter.resampling.base import Resampled, Resampling
 from paramfilter.resampling.multinomial import Multinomial
-from paramfilter.resampling.residual import Residual
-from paramfilter.resampling.stratified import Stratified
 from paramfilter.resampling.systematic import Systematic
 from paramfilter.resampling.when_ess_below import WhenEssBelow
 
-__all__ = ["Multinomial", "Resampled", "Resampling", "Residual", "Stratified", "Systematic", "WhenEssBelow"]
+__all__ = ["Multinomial", "Resampled", "Resampling", "Systematic", "WhenEssBelow"]

@@ -7,7 +7,7 @@ Carlo filter and smoother for non-Gaussian nonlinear state space models"):
 
 Particle `i` gets `floor(N w_i)` or `ceil(N w_i)` copies, never anything else. It is the cheapest scheme and
 usually has the least variance. Its answer depends on the order of the particles, and for an unlucky order
-the variance is not small; when a proof is wanted, use `Stratified`.
+the variance is not small.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What a run has found, as labelled arrays that can be kept, compared, drawn and read by ArviZ."""
 
 from paramfilter.results.keeping import load_result, save_result
-from paramfilter.results.record import record_of
 from paramfilter.results.tables import to_pandas, to_parquet, to_polars
 from paramfilter.results.tree import to_datatree
 from paramfilter.running import concat_histories, history_row
@@ -10,7 +9,6 @@ __all__ = [
     "concat_histories",
     "history_row",
     "load_result",
-    "record_of",
     "save_result",
     "to_datatree",
     "to_pandas",

@@ -1,4 +1,4 @@
-"""Results on disk: netCDF (one file) or Zarr (a folder), both data and no code."""
+"""Results on disk: a netCDF file, which holds data and no code."""
 
 from __future__ import annotations
 
@@ -9,30 +9,22 @@ from typing import Any
 from paramfilter.errors import DataError, extra
 from paramfilter.results.tree import EXTRA
 
-NETCDF, ZARR = ".nc", ".zarr"
-
 LARGEST_RATIO, FREE_BYTES = 50, 2**26
 """Bytes in memory for a byte on disk that a result may take, and what any may: compression gains less than this."""
 
 
 def save_result(path: str | os.PathLike, tree: Any) -> None:
-    """Write a result: to one file if the name ends in .nc, to a folder if it ends in .zarr."""
-    if _kind(path) == NETCDF:
-        tree.to_netcdf(path, engine=_engine())
-    else:
-        extra("zarr", "zarr")
-        tree.to_zarr(path, mode="w", consolidated=False)
+    """Write a result to a file whose name ends in .nc."""
+    tree.to_netcdf(path, engine=_engine_for(path))
 
 
 def load_result(path: str | os.PathLike) -> Any:
-    """Read a result that `save_result` wrote, or any `DataTree` of these formats."""
-    xarray = extra("xarray", EXTRA)
-    kind = _kind(path)
+    """Read a result that `save_result` wrote, or any `DataTree` in a netCDF file."""
+    xarray, engine = extra("xarray", EXTRA), _engine_for(path)
     if not Path(path).exists():
         raise DataError(f"there is no result at {path}.")
     try:
-        options = {"engine": _engine()} if kind == NETCDF else {"engine": extra("zarr", "zarr").__name__}
-        with xarray.open_datatree(path, **options, **({} if kind == NETCDF else {"consolidated": False})) as tree:
+        with xarray.open_datatree(path, engine=engine) as tree:
             _require_size(path, tree.nbytes)
             return tree.load()
     except (OSError, ValueError, KeyError) as error:
@@ -41,8 +33,7 @@ def load_result(path: str | os.PathLike) -> Any:
 
 def _require_size(path: str | os.PathLike, num_bytes: int) -> None:
     """Refuse a file that would take far more memory than it is long, before it is read."""
-    files = [Path(path)] if Path(path).is_file() else [file for file in Path(path).rglob("*") if file.is_file()]
-    most = LARGEST_RATIO * sum(file.stat().st_size for file in files) + FREE_BYTES
+    most = LARGEST_RATIO * Path(path).stat().st_size + FREE_BYTES
     if num_bytes > most:
         raise DataError(
             f"{path} says that it holds {num_bytes / 1e9:.1f} GB, far more than its size allows ({most / 1e9:.1f} GB). "
@@ -50,13 +41,8 @@ def _require_size(path: str | os.PathLike, num_bytes: int) -> None:
         )
 
 
-def _kind(path: str | os.PathLike) -> str:
-    suffix = Path(path).suffix
-    if suffix not in (NETCDF, ZARR):
-        raise DataError(f"a result is kept in a file that ends in .nc or a folder that ends in .zarr; got {path}.")
-    return suffix
-
-
-def _engine() -> str:
+def _engine_for(path: str | os.PathLike) -> str:
+    if Path(path).suffix != ".nc":
+        raise DataError(f"a result is kept in a file that ends in .nc; got {path}. Call tree.to_zarr for a folder.")
     extra("h5py", EXTRA)
     return extra("h5netcdf", EXTRA).__name__

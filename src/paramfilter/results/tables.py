@@ -11,7 +11,7 @@ from paramfilter.errors import extra
 from paramfilter.labels import Component, components_of
 from paramfilter.results.tree import MOMENTS
 
-STATS = ("ess", "log_evidence_increment", "approximation_error", "num_unique_ancestors", "outcome")
+STATS = ("ess", "log_evidence_increment", "approximation_error", "outcome")
 
 
 def to_pandas(tree: Any) -> Any:

@@ -2,18 +2,18 @@
 
 Groups, each with its own dimensions:
 
-    posterior       (chain, draw)      theta now; a chain is an island, its draws are equally weighted
+    posterior       (chain, draw)      theta now, equally weighted; one chain
     prior           (chain, draw)      theta before any data
     particles       (chain, particle)  theta and x of the particles, with `log_weight`
     filtered        (moment, time)     mean, sd, q05, q25, q50, q75, q95 of theta after each observation
     filtered_state  (moment, time)     the same of x
     one_step        (moment, time)     q05 to q95 of the forecast of each observation, made before it was seen
-    filter_stats    (time)             ess, log_evidence_increment, rhat, ... of each step
+    filter_stats    (time)             ess, log_evidence_increment, outcome, ... of each step
     observed_data   (time)             y, if it is given; constant_data: the inputs
     predictions     (chain, draw, ahead)  a forecast, if one is given
 
-ArviZ's R-hat of `posterior` is the disagreement of the islands. Its ESS and MCSE are meant for Markov chains: inside an
-island draws are independent given the particles, so they say nothing about how good the particles are.
+ArviZ's ESS and MCSE are meant for Markov chains: draws are independent given the particles or nodes, so they say
+nothing about how good those are.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from paramfilter.calendars import calendar_of, times_after
 from paramfilter.data import Observations
 from paramfilter.errors import extra
 from paramfilter.filters import Filter
+from paramfilter.labels import PIT
 from paramfilter.numerics.quantiles import LEVELS
 from paramfilter.running import Forecast, History, Summary
 
@@ -38,9 +39,6 @@ EXTRA = "results"
 QUANTILES = tuple(f"q{100 * level:02.0f}" for level in LEVELS)
 MOMENTS = ("mean", "sd", *QUANTILES)
 """What `filtered` holds of each parameter, by name."""
-
-PIT = "pit_"
-"""In front of the names of what was observed: where it lay among the forecasts."""
 
 NUM_PRIOR_DRAWS = 2000
 
@@ -63,7 +61,7 @@ def to_datatree(
         history: What `run` recorded.
         data: The observations, as they were given to `run`: an array, or `Observations` with inputs and times.
         forecast: What `predict` drew from this state.
-        num_draws: Posterior draws for each island.
+        num_draws: Posterior draws.
     """
     xarray = extra("xarray", EXTRA)
     filter = history.filter
@@ -72,13 +70,13 @@ def to_datatree(
     times = _times(state, history, data)
     posterior = filter.posterior(state)
     groups = {
-        "posterior": _draws(filter, posterior.chains(_key(state), num_draws)),
+        "posterior": _draws(filter, _one_chain(posterior.sample(_key(state), num_draws))),
         "prior": _draws(filter, _prior_draws(filter)),
         "particles": _particles(filter, state),
         "filtered": _moments(history.theta, times, _supports(filter)),
         "filtered_state": _moments(_named_state(history.x), times, {}),
         "one_step": _one_step(history.info.forecast, times, _labels(data)),
-        "filter_stats": _stats(filter, history, times),
+        "filter_stats": _stats(history, times),
     }
     if data is not None:
         groups["observed_data"] = _dataset(_of_observation(data.ys), ("time",), {"time": times}, _labels(data))
@@ -184,40 +182,33 @@ def _labels(data: Observations | None) -> dict[str, dict[str, Any]]:
 
 
 def _draws(filter: Filter, drawn: Mapping[str, Any]) -> Any:
-    num_chains, num_draws = next(iter(drawn.values())).shape[:2]
-    coords = {"chain": np.arange(num_chains), "draw": np.arange(num_draws)}
+    coords = {"chain": np.arange(1), "draw": np.arange(next(iter(drawn.values())).shape[1])}
     return _dataset(drawn, ("chain", "draw"), coords, _supports(filter))
 
 
 def _prior_draws(filter: Filter) -> dict[str, Any]:
     z = filter.model.parameters.prior_draws[:NUM_PRIOR_DRAWS].astype(jnp.result_type(float))
-    return {name: np.asarray(leaf)[None] for name, leaf in filter.model.parameters.constrain_all(z).items()}
+    return _one_chain(filter.model.parameters.constrain_all(z))
+
+
+def _one_chain(values: dict[str, Any]) -> dict[str, Any]:
+    """Give arrays the axis of chains that ArviZ reads."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[None], values)
 
 
 def _particles(filter: Filter, state: Any) -> Any:
-    by_island = lambda leaf: np.reshape(np.asarray(leaf), (filter.num_chains, -1, *np.shape(leaf)[1:]))
     x, z, log_weights = filter.particles(state)
     theta = filter.model.parameters.constrain_all(z)
-    values = jax.tree.map(by_island, {**_of_state(x), **theta, "log_weight": log_weights})
-    return _dataset(values, ("chain", "particle"), {"chain": np.arange(filter.num_chains)})
+    values = _one_chain({**_of_state(x), **theta, "log_weight": log_weights})
+    return _dataset(values, ("chain", "particle"), {"chain": np.arange(1)})
 
 
-def _stats(filter: Filter, history: History, times: np.ndarray) -> Any:
+def _stats(history: History, times: np.ndarray) -> Any:
     info = history.info
-    own = (
-        "ess",
-        "log_evidence_increment",
-        "outcome",
-        "resampled",
-        "num_nan",
-        "approximation_error",
-        "num_unique_ancestors",
-    )
+    own = ("ess", "log_evidence_increment", "outcome", "resampled", "num_nan", "approximation_error")
     stats = _dataset({name: getattr(info, name) for name in own}, ("time",), {"time": times})
     ranks = {f"{PIT}{name}": leaf for name, leaf in _of_observation(info.pit).items()}
-    stats = stats.merge(_dataset(ranks, ("time",), {}))
-    stats["rhat"] = (("time", "coordinate"), np.asarray(info.rhat))
-    return stats.assign_coords(coordinate=filter.model.parameters.coordinate_names)
+    return stats.merge(_dataset(ranks, ("time",), {}))
 
 
 def _supports(filter: Filter) -> dict[str, dict[str, float]]:
@@ -243,10 +234,10 @@ def _attributes(filter: Filter, state: Any) -> dict[str, Any]:
         "model": fingerprint["model"],
         "belief": fingerprint["belief"],
         "num_particles": fingerprint["particles"],
-        "num_islands": fingerprint["islands"],
+        "unit": filter.unit,
         "num_observations": int(state.time),
         "log_evidence": float(state.log_evidence),
         "outcome": int(state.outcome),
-        **filter.notes(state),
+        "skips_outliers": int(getattr(filter, "outliers", None) is not None),
         "fingerprint": state.fingerprint,
     }

@@ -17,7 +17,7 @@ from typing import Any
 from tqdm import tqdm
 
 from paramfilter.errors import DataError, extra
-from paramfilter.filters import ParticleFilter
+from paramfilter.particles import ParticleFilter
 from paramfilter_streams.backfilling.worker import EXTRA, Columns, Worker, signature_of
 
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"

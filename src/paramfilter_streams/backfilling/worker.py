@@ -17,9 +17,9 @@ from jaxtyping import Float, Int
 
 from paramfilter.checkpoint import write_atomically
 from paramfilter.errors import DataError, extra
-from paramfilter.filters import ParticleFilter
 from paramfilter.fleet import Fleet, FleetScores, FleetState
 from paramfilter.labels import components_of
+from paramfilter.particles import ParticleFilter
 
 EXTRA = "backfill"
 """The extra that brings pyarrow and ray."""

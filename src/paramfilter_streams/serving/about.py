@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paramfilter.filters import Filter, NoMixing, ParticleFilter
+from paramfilter.filters import Filter
 from paramfilter.labels import components_of
 
 Bounds = tuple[float, float]
@@ -23,7 +23,7 @@ class About(NamedTuple):
         algorithm: The name of the filter, as the configuration has it.
         size: The number of particles or nodes.
         fingerprint: The fingerprint of the filter.
-        mixes: Whether the filter mixes beliefs, so that they do not depend on paths.
+        unit: What the filter has many of: "nodes" or "particles".
         skips_outliers: Whether the filter skips outliers.
         bounds: The lowest and the largest value of each parameter, by component.
         started: When the service was started, in seconds of the wall clock.
@@ -33,7 +33,7 @@ class About(NamedTuple):
     algorithm: str
     size: int
     fingerprint: str
-    mixes: bool
+    unit: str
     skips_outliers: bool
     bounds: Mapping[str, Bounds]
     started: float
@@ -46,7 +46,7 @@ def about_filter(filter: Filter, algorithm: str) -> About:
         algorithm,
         filter.size,
         filter.fingerprint,
-        mixes=isinstance(filter, ParticleFilter) and not isinstance(filter.bound_mixing, NoMixing),
+        unit=filter.unit,
         skips_outliers=getattr(filter, "outliers", None) is not None,
         bounds=_bounds(filter.model.parameters.prior),
         started=time.time(),

@@ -52,10 +52,9 @@ from pathlib import Path
 from typing import Any
 
 from paramfilter import models
-from paramfilter.auto import choose_algorithm
 from paramfilter.errors import DataError
 from paramfilter.model import StateSpaceModel
-from paramfilter.presets import PRESETS, auto_filter, node_filter
+from paramfilter.presets import PRESETS, auto_filter, choose_algorithm, node_filter
 from paramfilter_streams import FileLog, FleetResidents, Limits, Log, Pace, PipeLog, Rules, Sink, Store, Worker
 from paramfilter_streams.jetstream import JetStreamLog, JetStreamSink
 from paramfilter_streams.kafka import KafkaLog

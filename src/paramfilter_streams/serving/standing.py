@@ -8,7 +8,6 @@ estimates of its mean.
 from __future__ import annotations
 
 import functools
-import json
 import math
 import operator
 from collections.abc import Sequence
@@ -44,10 +43,8 @@ class Standing(NamedTuple):
 
 def low_ess_below(about: About) -> float:
     """Return the ESS below which a step is called low."""
-    has_nodes = "kept" in json.loads(
-        about.fingerprint
-    )  # nodes are placed, not drawn: their error does not go as 1 / ESS
-    return LEAST_ESS * about.size if has_nodes else max(LEAST_ESS * about.size, FEWEST_EFFECTIVE)
+    # Nodes are placed, not drawn: their error does not go as 1 / ESS.
+    return LEAST_ESS * about.size if about.unit == "nodes" else max(LEAST_ESS * about.size, FEWEST_EFFECTIVE)
 
 
 def standing_of(posteriors: Sequence[Posterior], about: About | None) -> Standing:
@@ -68,14 +65,13 @@ def _record(posteriors: Sequence[Posterior], about: About) -> Record:
     named = lambda part: [name for name in rows[0] if name.startswith(f"{part}:")]
     table = lambda names: np.array([[row[name] for name in names] for row in rows], float)
     outcomes = table(["outcome"])[:, 0].astype(int)
-    time = posteriors[-1].sequence
     fields: dict[str, Any] = {name: table([name])[:, 0] for name in OF_STEP}
-    fields |= {"outcome": outcomes, "rhat": table(named("rhat")), "pit": table(named("pit"))}
+    fields |= {"outcome": outcomes, "pit": table(named("pit"))}
     fields |= dict.fromkeys(("resampled", "num_nan", "forecast"), np.zeros(len(rows), int))  # no check looks at them
     return Record(
         fingerprint=about.fingerprint,
-        time=time,
-        last_mixed=time if about.mixes else -1,
+        time=posteriors[-1].sequence,
+        unit=about.unit,
         outcome=functools.reduce(operator.or_, outcomes.tolist(), 0),
         num_values=about.size,
         skips_outliers=about.skips_outliers,

@@ -74,7 +74,7 @@ class AssumedDensity(InnerFilter):
         if any(not jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(shapes.x)):
             raise ModelError("an assumed density needs a state of real numbers; this one is a whole number.")
         vector, to_state = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), shapes.x))
-        _require_moments(model)
+        require_moments(model)
         points, weights = normal_rule(vector.size, points_per_axis)
         precision = jnp.result_type(float)
         return cls(model, to_state, points.astype(precision), weights.astype(precision))
@@ -280,7 +280,7 @@ class AssumedDensity(InnerFilter):
         return self.to_state(x["mean"] + x["scale"] @ jax.random.normal(key, x["mean"].shape))
 
 
-def _require_moments(model: StateSpaceModel) -> None:
+def require_moments(model: StateSpaceModel) -> None:
     """Refuse a state whose moves have no mean or no variance, as Cauchy's have none."""
     require_densities(model, "an assumed density")
     steps = trial(model)
@@ -293,7 +293,7 @@ def _require_moments(model: StateSpaceModel) -> None:
     if min(are_finite) < LEAST_FINITE:
         raise ModelError(
             "an assumed density needs a state that moves with a mean and a variance. Use "
-            "extended_parameter_filter(model, 500), which takes any state."
+            "node_filter(model, inner=nodes.Particles), which takes any state."
         )
 
 

@@ -11,7 +11,7 @@
 Counts skew the state. A vector v holds its third cumulants, taken to be v_i v_j v_k: a move turns v into A v, and an
 observation into v + K (c - u'v), where c is the cube root of the third cumulant of eta given y. Without v the log
 likelihood of 100 counts misses by up to 1.2 nats, with it by as much as that of `AssumedDensity`, which takes four
-times as long in two dimensions (docs/decisions/0039).
+times as long in two dimensions (docs/decisions/0039-counts-behind-a-linear-predictor.md).
 
 The direction u is the gradient of the mean of y at x = 0, scaled to length 1, so the link function does not matter.
 
