@@ -11,7 +11,7 @@
 
 from paramfilter.particles.belief import Belief, BoundBelief, Draw
 from paramfilter.particles.conjugate import Conjugate
-from paramfilter.particles.filter import ParticleFilter
+from paramfilter.particles.filter import ParticleFilter as ParticleFilter  # public as pf.ParticleFilter
 from paramfilter.particles.grid import Grid
 from paramfilter.particles.liu_west import ShrinkingKernel
 from paramfilter.particles.mixing import AncestorMixing
@@ -28,7 +28,6 @@ __all__ = [
     "Conjugate",
     "Draw",
     "Grid",
-    "ParticleFilter",
     "ParticleState",
     "PointMass",
     "Posterior",
