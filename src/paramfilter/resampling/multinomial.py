@@ -45,27 +45,21 @@ class Multinomial(Resampling):
     """
 
     def resample(self, key: KeyArray, log_weights: Float[Array, " particle"]) -> Resampled:
-        ends = ends_of_pieces(log_weights)
-        num_points = jnp.int32(log_weights.shape[0])
-        return resampled(log_weights, independent_points_before(key, ends, num_points))
+        return resampled(log_weights, independent_points_before(key, ends_of_pieces(log_weights)))
 
 
-def independent_points_before(key: KeyArray, ends: Slots, num_points: Int[Array, ""]) -> Int[Array, " particle"]:
-    """Throw `num_points` independent uniform points on [0, num_points); count those before each end.
+def independent_points_before(key: KeyArray, ends: Slots) -> Int[Array, " particle"]:
+    """Throw as many independent uniform points on the axis as there are slots; count those before each end.
 
     Args:
         key: consumed.
-        ends: increasing positions, the last at `num_points`.
-        num_points: at most the number of ends; may be traced.
+        ends: increasing positions, the last at the number of slots.
     """
     key_slot, key_position = jax.random.split(key)
     num_slots = ends.whole.shape[0]
 
-    # Shapes are fixed, so there is a point for each particle; the surplus is thrown out of range and dropped.
-    is_used = jnp.arange(num_slots) < num_points
-    slot = jax.random.randint(key_slot, (num_slots,), 0, num_points, jnp.int32)
-    slot = jnp.where(is_used, slot, num_slots)
-    occupancy = jnp.zeros(num_slots, jnp.int32).at[slot].add(1, mode="drop")
+    slot = jax.random.randint(key_slot, (num_slots,), 0, num_slots, jnp.int32)
+    occupancy = jnp.zeros(num_slots, jnp.int32).at[slot].add(1)
     points_before_slot = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(occupancy, dtype=jnp.int32)])
 
     # Points of one slot are exchangeable, so their places in it can be drawn afresh, slot after slot.
