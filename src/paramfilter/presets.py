@@ -146,12 +146,12 @@ def auto_filter(
     size = choice.num_particles if num_particles is None else num_particles
     if choice.name == GRID:
         parts = Grid(), proposal_for(model)
-        filter = ParticleFilter(
-            model, size, *parts, mixing=AncestorMixing(MANY_ANCESTORS), outliers=outliers, memory=memory
-        )
+        mixing = AncestorMixing(MANY_ANCESTORS)
+        filter = ParticleFilter(model, size, *parts, mixing=mixing, outliers=outliers, memory=memory)
+        details = f"; {filter.parts.belief.name}, {filter.proposal}, {mixing}: approximate, not checked"
     else:
-        filter = node_filter(model, size, outliers=outliers, memory=memory)
-    filter.note_choice(f"{choice.name}(model, {size}): {choice.reason}")
+        filter, details = node_filter(model, size, outliers=outliers, memory=memory), ""
+    filter.note_choice(f"{choice.name}(model, {size}): {choice.reason}{details}")
     return filter
 
 
@@ -173,7 +173,7 @@ def node_filter(
     Carlo noise.
 
     Args:
-        model: The model to learn, with up to about ten parameters.
+        model: The model to learn, with up to 20 parameters.
         num_nodes: Number of nodes; None selects 512 to 2048, depending on the model. Cost is linear in it.
         inner: Filter for the state given theta: `nodes.Kalman`, `nodes.FiniteState`, `nodes.Counts`, `nodes.Guided`,
             `nodes.LinearPredictor`, `nodes.AssumedDensity` or `nodes.Particles`; or one that is bound to the model,

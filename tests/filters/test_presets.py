@@ -123,6 +123,7 @@ def test_a_chosen_filter_says_what_it_is(capsys, caplog):
 def test_a_filter_that_is_chosen_takes_outliers_and_a_memory():
     filter = pf.auto_filter(two_parameters(KINDS["jumps"][0]), 64, outliers=pf.OutlierGate(), memory=50.0)
     assert isinstance(filter, pf.ParticleFilter) and filter.mixing == pf.particles.AncestorMixing(8)
+    assert "Grid(49), LookAhead(" in filter.choice and filter.choice.endswith("approximate, not checked")
     assert (filter.num_particles, filter.outliers, filter.memory) == (64, pf.OutlierGate(), 50.0)
     gated = pf.auto_filter(two_parameters(KINDS["linear"][0]), 64, outliers=pf.OutlierGate())
     assert isinstance(gated, pf.nodes.NodeFilter) and gated.outliers == pf.OutlierGate(), "nodes gate as well"

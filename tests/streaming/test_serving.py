@@ -192,6 +192,14 @@ def test_without_an_algorithm_the_model_decides(tmp_path):
     assert residents.filter.size == chosen.size and residents.filter.num_kept == 32
 
 
+def test_a_model_whose_state_jumps_has_the_filter_that_is_chosen_for_it(tmp_path):
+    text = '[model]\nname = "cauchy_ar1"\n[filter]\nparticles = 8\nroom = 4\n'
+    configuration = configured(tmp_path, (CONFIG[: CONFIG.index("[log]")], text))
+    filter = configuration.make_worker().residents.filter
+    assert configuration.algorithm == "auto_filter" and isinstance(filter, pf.ParticleFilter)
+    assert isinstance(filter.belief, pf.particles.Grid) and filter.size == 8
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

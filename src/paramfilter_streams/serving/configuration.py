@@ -145,7 +145,7 @@ class Configuration:
         name = self.filter.get("algorithm", auto_filter.__name__)
         if name == auto_filter.__name__:
             chosen = choose_algorithm(self._made_model)
-            return chosen.name, chosen.num_particles
+            return (chosen.name if chosen.name in PRESETS else name), chosen.num_particles
         return name, None if name == node_filter.__name__ else 256
 
     def make_worker(self) -> Worker[FleetResidents]:
