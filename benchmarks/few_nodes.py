@@ -49,7 +49,7 @@ def on_problem(name: str, num_nodes: int) -> Iterator[tuple[bool, np.ndarray, fl
 
 def outcome(filter: Any, seed: int, stream: Any, mean: dict, sd: dict) -> tuple[bool, np.ndarray, float]:
     """Return whether a run was flagged, its errors, and the largest error that it tells."""
-    state = filter.catch_up(filter.init(jax.random.key(seed)), *stream)
+    state = pf.catch_up(filter, filter.init(jax.random.key(seed)), *stream)
     posterior = filter.posterior(state)
     found = posterior.mean()
     errors = [np.ravel((np.asarray(found[name]) - mean[name]) / np.asarray(sd[name])) for name in mean]

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for data_set in problem.contest_seeds:
             right = known[str(data_set)][str(problem.times[-1])]
             stream = np.asarray(data(problem, data_set)[1]), inputs_of(problem)
-            posterior = filter.posterior(filter.catch_up(filter.init(jax.random.key(data_set)), *stream))
+            posterior = filter.posterior(pf.catch_up(filter, filter.init(jax.random.key(data_set)), *stream))
             mean = posterior.mean()
             off = max(np.max(np.abs((mean[key] - right["mean"][key]) / np.asarray(right["sd"][key]))) for key in mean)
             start = time.process_time()

@@ -70,7 +70,7 @@ def measure(name: str, case: Case) -> dict[str, Any]:
     start = filter.init(jax.random.key(1))
     late, _ = pf.run(filter, start, ys, progress=False)
     window, _ = window_of((coming, None))
-    program = filter.compiled(advance)
+    program = filter.engine.compiled(advance)
     steps = (np.int32(0), np.int32(WINDOW))
     patient = replace(late, trigger=np.float32(0.0))  # so that the program does not stop to renew
     bare = jax.jit(functools.partial(bare_steps, filter))
@@ -78,7 +78,7 @@ def measure(name: str, case: Case) -> dict[str, Any]:
         {
             "run": lambda: pf.run(filter, start, ys, progress=False),
             "step": lambda: calls(filter, late, coming[:NUM_CALLS]),
-            "hot": lambda: program(patient, filter.blank, window, None, *steps),
+            "hot": lambda: program(patient, filter.engine.blank, window, None, *steps),
             "bare": lambda: bare(patient.nodes, jnp.asarray(window)),
         }
     )
@@ -115,7 +115,7 @@ def bare_steps(filter: Any, nodes: Any, ys: jax.Array) -> Any:
 
     def step(carry, y):
         x, log_likelihood = carry
-        x, increments = filter.inner.step(nodes.constants, x, y, None)
+        x, increments = filter.engine.inner.step(nodes.constants, x, y, None)
         log_likelihood = log_likelihood + increments
         log_likelihood = log_likelihood - jnp.max(log_likelihood)
         weights = jnp.exp(nodes.log_prior + log_likelihood - nodes.log_proposal)
@@ -123,7 +123,7 @@ def bare_steps(filter: Any, nodes: Any, ys: jax.Array) -> Any:
         share = weights / total
         means = [share @ leaf.reshape(len(share), -1) for leaf in nodes.theta.values()]
         squares = [share @ leaf.reshape(len(share), -1) ** 2 for leaf in nodes.theta.values()]
-        state_mean, state_variance = filter.inner.moments(x)
+        state_mean, state_variance = filter.engine.inner.moments(x)
         flat = state_mean.reshape(len(share), -1)
         states = (share @ flat, share @ (flat**2 + state_variance.reshape(flat.shape)))
         return (x, log_likelihood), (total**2 / jnp.sum(weights**2), jnp.log(total), means, squares, states)

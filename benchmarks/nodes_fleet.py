@@ -25,7 +25,7 @@ import numpy as np
 import paramfilter as pf
 from benchmarks.tables import put_row
 from benchmarks.truth.problems import PROBLEMS
-from paramfilter.nodes.filter import NodeFilter
+from paramfilter.nodes.filter import NodeEngine
 from paramfilter.nodes.loop import observe
 
 MODELS = ("ar1_300", "sv")
@@ -68,9 +68,9 @@ def measure(name: str, num_nodes: int, num_kept: int, num_series: int) -> dict:
         state = jax.block_until_ready(fleet.run(state, ys[:, start:stop]))
         rates.append(round((stop - start) * num_series / (time.process_time() - began)))
     read = distance(fleet.mean(state), name, num_series)
-    alone = jax.jit(jax.vmap(fleet.filter.moments))(jax.tree.map(lambda leaf: leaf[:NUM_COMPARED], state.series))
+    alone = jax.jit(jax.vmap(fleet.filter.engine.moments))(jax.tree.map(lambda leaf: leaf[:NUM_COMPARED], state.series))
     flags = np.asarray(state.series.outcome)[:num_series]
-    bare = bare_rate(fleet.filter, state, ys[:, -32:])
+    bare = bare_rate(fleet.filter.engine, state, ys[:, -32:])
     state, _ = fleet.step(state, ys[:, 0])
     began = time.process_time()
     for time_of_step in range(NUM_STEPS):
@@ -123,13 +123,13 @@ def distance(means: dict, name: str, num_series: int) -> float:
     return float(np.sqrt(np.mean(np.square(far))))
 
 
-def bare_rate(filter: NodeFilter, state, ys: np.ndarray) -> int:
+def bare_rate(engine: NodeEngine, state, ys: np.ndarray) -> int:
     """Return series-steps a CPU second of the nodes' arithmetic alone: no renewals, no checks, nothing kept."""
     nodes = jax.tree.map(lambda leaf: leaf[: len(ys)], state.series.nodes)
 
     @jax.jit
     def go(nodes, ys):
-        step = jax.vmap(lambda nodes, y: observe(filter, nodes, y, None))
+        step = jax.vmap(lambda nodes, y: observe(engine, nodes, y, None))
         return jax.lax.fori_loop(0, ys.shape[1], lambda now, nodes: step(nodes, ys[:, now]), nodes)
 
     jax.block_until_ready(go(nodes, ys))

@@ -92,7 +92,7 @@ def follow(
             "sd_ratios": [float(sd[name]) / answer["sd"][name] for name in mean],
             "reported": float(max(told.values())),
             "reference_error": answer["standard_error_of_mean"],
-            "renewals": int(np.sum(history.info.resampled)),
+            "renewals": int(np.sum(history.info.renewed)),
             "outcome": int(state.outcome),
             "micros": round(seconds / (end - start) * 1e6, 1),
         }

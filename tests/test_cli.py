@@ -9,7 +9,6 @@ import warnings
 import weakref
 from types import SimpleNamespace
 
-import jax
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -21,7 +20,6 @@ from paramfilter.cli.commands import app
 from paramfilter.cli.matching import Matching
 from paramfilter.cli.models_by_name import model_named
 from paramfilter.cli.rows import each, read_lines
-from paramfilter.running import history_row
 
 LEARN = ["--filter", "sir", "--particles", "50"]
 """The filter that compiles fastest."""
@@ -88,8 +86,11 @@ def test_run_writes_a_result_that_the_other_commands_read(call, folder, tmp_path
     assert code == names.FOUND and "distinct values of theta" in out  # a plain particle filter, and it shows
     code, out, _ = call("diagnose", folder / "run.nc", "--json")
     said = json.loads(out)
-    assert "W01" in [finding["code"] for finding in said["findings"]] and "W06" in said["passed"]
-    assert {"code": "W12", "reason": "no OutlierGate"} in said["not_judged"]
+    assert "W01" in [one["code"]["code"] for one in said["findings"]]
+    assert "W06" in [code["code"] for code in said["passed"]]
+    assert {"W12": "no OutlierGate"}.items() <= {
+        one["code"]["code"]: one["reason"] for one in said["not_judged"]
+    }.items()
 
 
 def test_a_pipe_is_followed_line_by_line_and_ends_where_the_file_does(call, folder):
@@ -102,21 +103,34 @@ def test_a_pipe_is_followed_line_by_line_and_ends_where_the_file_does(call, fold
     assert lines[-1]["mean"]["theta"] == pytest.approx(last["posterior"]["theta"]["mean"], rel=1e-5)
 
 
+@pytest.fixture
+def fails(monkeypatch):
+    """Let a run fail from some time on."""
+
+    def after(time, error):
+        def run(filter, state, *rest, **options):
+            if state.time == time:
+                raise error
+            return pf.run(filter, state, *rest, **options)
+
+        monkeypatch.setattr(learning, "run", run)
+
+    return after
+
+
 def test_an_endless_pipe_fills_no_memory(call, folder, monkeypatch):
     made, most = [], 0
 
-    def watched(*args):
+    def watched(*args, **options):
         nonlocal most
-        history = history_row(*args)
+        state, history = pf.run(*args, **options)
         made.append(weakref.ref(history))
         most = max(most, sum(one() is not None for one in made))
-        return history
+        return state, history
 
-    monkeypatch.setattr(learning, "history_row", watched)
+    monkeypatch.setattr(learning, "run", watched)
     call("run", "sin", "--json", *LEARN, stdin=(folder / "data.csv").read_text())
     assert len(made) == 60 and most <= 2  # the latest, and the one before it
-    call("run", "sin", *LEARN, stdin=(folder / "data.csv").read_text())
-    assert len(made) == 60  # nobody asked for what it would tell
 
 
 def test_a_pipe_that_is_interrupted_keeps_what_was_learned(call, folder, tmp_path):
@@ -132,11 +146,8 @@ def test_a_pipe_that_is_interrupted_keeps_what_was_learned(call, folder, tmp_pat
     assert np.array_equal(pf.results.load_result(tmp_path / "part.nc")["observed_data"]["y"], np.float64(head[1:]))
 
 
-def test_an_interrupt_before_the_first_row_ends_with_a_sentence(call, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pf.ParticleFilter, "step", interrupt)
+def test_an_interrupt_before_the_first_row_ends_with_a_sentence(call, fails):
+    fails(0, KeyboardInterrupt())
     code, out, said = call("run", "sin", *LEARN, stdin="0.5\n")
     assert (code, out) == (names.FAILED, "")
     assert said == "paramfilter: no row was taken in, so there is nothing to show or to write.\n"
@@ -184,11 +195,6 @@ def test_explain_and_help(call):
     assert "could explain an observation" in call("explain", "w06")[1]
     assert "W06" in call("explain", "2")[1]
     assert "Learn a model's parameters" in call("run", "--help")[1]
-
-
-def test_doctor_prints_versions_and_devices(call):
-    code, out, _ = call("doctor")
-    assert code == 0 and f"jax {jax.__version__}" in out and "devices: cpu:0" in out
 
 
 @pytest.mark.parametrize(
@@ -242,9 +248,8 @@ VALUES = [0.5, np.nan, -0.3]
         ([b"day;y", b"mon;0.5", b"", b"tue;NA", b";-0.3"], VALUES, [3]),
         ([b"y", b"0.5", b"", b"-0.3"], VALUES, []),
         ([b"", b"0.5", b" ", b"-0.3"], [np.nan, *VALUES], []),
-        ([b'{"y": 0.5}', b'{"y"', b"", b'{"y": null}', b"[" * 100_000, b"-0.3"], VALUES, [2, 5]),
+        ([b'{"y": 0.5}', b'{"y"', b"", b'{"y": null}', b"[" * 100_000, b"-0.3", b'{"y": -0.3}'], VALUES, [2, 5, 6]),
         ([b'{"y": 0.5}', b'{"y": "1"}', b'{"z": 1}', b'{"y": 1' + b"0" * 400 + b"}", b'{"y": -0.3}'], VALUES, [2, 4]),
-        ([b"{", b"[0.5]", b"[NaN]", b"[1, 2]", b"[[1]]", b"[-0.3]"], VALUES, [1, 4, 5]),
     ],
 )
 def test_a_line_that_cannot_be_read_is_skipped_and_named_by_its_number(lines, values, skipped):
@@ -295,15 +300,8 @@ def test_a_heading_that_cannot_be_read_ends_the_run(lines, message):
         read_lines(lines, skip=print)
 
 
-def test_an_error_in_a_step_loses_no_step_before_it(call, folder, tmp_path, monkeypatch):
-    step = pf.ParticleFilter.step
-
-    def fail_at_once_after_five(filter, state, *rest):
-        if state.time == 5:
-            raise RuntimeError("the device is gone")
-        return step(filter, state, *rest)
-
-    monkeypatch.setattr(pf.ParticleFilter, "step", fail_at_once_after_five)
+def test_an_error_in_a_step_loses_no_step_before_it(call, folder, tmp_path, fails):
+    fails(5, RuntimeError("the device is gone"))
     saved, out = tmp_path / "state.safetensors", tmp_path / "run.nc"
     with pytest.raises(RuntimeError, match="the device is gone"):
         call("run", "sin", "--save", saved, "--out", out, *LEARN, stdin=(folder / "data.csv").read_bytes())
@@ -311,13 +309,9 @@ def test_an_error_in_a_step_loses_no_step_before_it(call, folder, tmp_path, monk
     assert pf.results.load_result(out).attrs["num_observations"] == 5
 
 
-def test_a_file_that_is_interrupted_keeps_the_pieces_before(call, folder, tmp_path, monkeypatch):
-    def interrupt_after_sixteen(filter, state, *rest, **options):
-        if state.time == 16:
-            raise KeyboardInterrupt
-        return pf.run(filter, state, *rest, **options)
-
-    monkeypatch.setattr(learning, "run", interrupt_after_sixteen)
+def test_a_file_that_is_interrupted_keeps_the_pieces_before(call, folder, tmp_path, monkeypatch, fails):
+    fails(16, KeyboardInterrupt())
+    monkeypatch.setattr(learning, "LARGEST_PIECE", 16)
     words = [folder / "data.csv", "--save", tmp_path / "state.safetensors", "--out", tmp_path / "run.nc", *LEARN]
     code, _, said = call("run", "sin", *words)
     assert code == 0, said
@@ -351,11 +345,11 @@ def test_a_parquet_file_is_read_as_the_table_it_is(call, folder, tmp_path):
 
 def test_columns_find_their_place_in_a_model_with_named_inputs(monkeypatch, tmp_path):
     monkeypatch.chdir(with_inputs(tmp_path))
-    model = model_named("pushed_model:pushed").model
+    model, _ = model_named("pushed_model:pushed")
     names = list(model.example_inputs)
     matching = Matching(model, [*names, "day", "flow"], time="day")
-    y, inputs = matching.one({**dict.fromkeys(names, 0.5), "day": "mon", "flow": 2.0})
-    assert y == 2.0 and set(inputs) == set(names)
+    found = matching.observations([{**dict.fromkeys(names, 0.5), "day": "mon", "flow": 2.0}])
+    assert (found.ys.tolist(), found.times.tolist()) == ([2.0], ["mon"]) and set(found.inputs) == set(names)
     with pytest.raises(pf.errors.DataError, match="the data have no such column"):
         Matching(model, ["flow"])
 
@@ -363,8 +357,8 @@ def test_columns_find_their_place_in_a_model_with_named_inputs(monkeypatch, tmp_
 def test_a_model_of_ones_own_is_found_in_this_folder(monkeypatch, tmp_path):
     (tmp_path / "tank_model.py").write_text("from paramfilter.models import sin as tank\n")
     monkeypatch.chdir(tmp_path)
-    assert model_named("tank_model:tank").model.name == "sin"
-    with pytest.raises(pf.errors.ModelError, match="Did you mean tank_model:tank"):
+    assert model_named("tank_model:tank")[0].name == "sin"
+    with pytest.raises(pf.errors.ModelError, match=r"no 'tonk'; did you mean tank\?"):
         model_named("tank_model:tonk")
 
 

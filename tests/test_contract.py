@@ -115,8 +115,8 @@ def test_steps_and_chunks_give_the_bits_of_a_run(filter, begun, ran):
 
 def test_catching_up_ends_where_a_run_ends(filter, begun, ran):
     ys, inputs = data()
-    state = filter.catch_up(begun, ys[:5], at(inputs, slice(5)))
-    state = filter.catch_up(state, ys[5:], at(inputs, slice(5, None)))
+    state = pf.catch_up(filter, begun, ys[:5], at(inputs, slice(5)))
+    state = pf.catch_up(filter, state, ys[5:], at(inputs, slice(5, None)))
     assert int(state.time) == NUM_STEPS
     np.testing.assert_allclose(state.log_evidence, ran[0].log_evidence, atol=1e-4)  # rounding only
     means = [float(filter.posterior(one).mean()["phi"]) for one in (state, ran[0])]
@@ -149,8 +149,8 @@ def test_forecasts_reach_ahead(filter, ran):
 
 def test_results_and_a_diagnosis_read_the_posterior_once_each(filter, ran, monkeypatch):
     readings = []
-    kind = type(filter.posterior(ran[0]))
-    monkeypatch.setattr(type(filter), "posterior", lambda self, state: readings.append(state) or kind(self, state))
+    read = type(filter).posterior
+    monkeypatch.setattr(type(filter), "posterior", lambda self, state: readings.append(state) or read(self, state))
     state, history = ran
     tree = pf.to_datatree(state, history)
     assert "pushed" in str(tree.attrs) and len(readings) == 1
@@ -182,3 +182,10 @@ def test_a_series_of_a_fleet_does_not_notice_the_others(filter, tmp_path):
     assert same(fleet.one(both, "a"), fleet.one(other, "a"))
     fleet.save(tmp_path / "fleet.safetensors", both)
     assert same(fleet.one(fleet.restore(tmp_path / "fleet.safetensors"), "b"), fleet.one(both, "b"))
+
+
+def test_a_user_sees_few_names_and_the_rest_is_behind_one(filter):
+    """What is behind `engine` may change; these names may not."""
+    names = {name for name in dir(filter) if not name.startswith("_")}
+    assert {"choice", "engine", "fingerprint", "init", "model", "posterior", "size", "step"} <= names
+    assert len(names) <= 12

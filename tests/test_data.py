@@ -220,10 +220,10 @@ def test_a_value_that_the_distribution_cannot_give_is_refused(counts, ys, where)
 )
 def test_the_support_of_a_distribution_is_known_where_no_parameter_moves_it(distribution, good, bad):
     filter = pf.sir_filter(observed(lambda theta, x, inputs: distribution(x)), 8)
-    assert filter.as_observation([*good, np.nan], ("time",)).shape == (3,)
+    assert filter.engine.as_observation([*good, np.nan], ("time",)).shape == (3,)
     for value in bad:
         with pytest.raises(DataError, match="gives only"):
-            filter.as_observation(value)
+            filter.engine.as_observation(value)
 
 
 def test_names_that_the_model_does_not_have_are_refused():

@@ -109,12 +109,3 @@ def test_every_code_explains_itself():
         assert code.title in pf.explain(code.code) and "What to try" in pf.explain(code.code.lower())
     with pytest.raises(ValueError, match="no warning 'W99'; the codes are W01 to W14"):
         pf.explain("W99")
-
-
-def test_many_missing_observations_are_counted(filter):
-    ys = data(filter, 30)
-    printed = str(look(filter, ys.at[5:15].set(jnp.nan)))
-    assert "10 of 30 steps had no observation (33%)." in printed
-    assert "no observation" not in str(look(filter, ys.at[5].set(jnp.nan)))
-    nodes = pf.node_filter(filter.model, 64)
-    assert "10 of 30 steps had no observation" in str(look(nodes, ys.at[5:15].set(jnp.nan)))

@@ -55,5 +55,5 @@ def test_every_group_of_mistakes_stands_on_the_page():
 def test_lists_none_and_masks_are_taken_as_they_are_meant():
     filter, expected = plain_filter(), [0.1, np.nan]
     for ys in (expected, np.array([0.1, None], object), np.ma.array([0.1, 9.0], mask=[False, True])):
-        np.testing.assert_allclose(filter.as_observation(ys, leading=("time",)), expected, rtol=1e-6)
-    np.testing.assert_array_equal(filter.as_observation(np.array([True, False]), leading=("time",)), [1.0, 0.0])
+        np.testing.assert_allclose(filter.engine.as_observation(ys, leading=("time",)), expected, rtol=1e-6)
+    np.testing.assert_array_equal(filter.engine.as_observation(np.array([True, False]), leading=("time",)), [1.0, 0.0])

@@ -11,8 +11,7 @@ from results_of_a_run import NUM_STEPS, node_run, node_tree, run, tree
 
 import paramfilter as pf
 from paramfilter.data import Observations
-from paramfilter.diagnostics import examine
-from paramfilter.diagnostics.saved import record_of
+from paramfilter.diagnostics import examine, record_of
 from paramfilter.numerics.quantiles import LEVELS, NUM_BINS, REACH
 
 
@@ -126,8 +125,8 @@ def test_quantiles_of_a_node_filter_are_those_of_the_weighted_nodes():
 def test_filtered_mean_and_sd_of_the_state_are_those_of_the_history():
     for state, history, _, _ in (run(), node_run()):
         filter = history.filter
-        assert np.allclose(filter.state_mean(state), history.x.mean[-1], rtol=1e-4, atol=1e-5)
-        assert np.allclose(filter.state_sd(state), history.x.sd[-1], rtol=1e-3, atol=1e-5)
+        assert np.allclose(filter.posterior(state).state_mean(), history.x.mean[-1], rtol=1e-4, atol=1e-5)
+        assert np.allclose(filter.posterior(state).state_sd(), history.x.sd[-1], rtol=1e-3, atol=1e-5)
 
 
 def test_forecasts_go_on_with_the_dates_and_columns_of_the_data():

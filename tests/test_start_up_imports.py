@@ -7,9 +7,7 @@ import sys
 import pytest
 
 import paramfilter as pf
-from paramfilter.cli import names
 from paramfilter.diagnostics import CODES
-from paramfilter.presets import PRESETS
 
 SLOW = ("jax", "numpyro", "scipy", "numpy", "xarray", "matplotlib", "pandas")
 
@@ -62,7 +60,7 @@ def test_what_computes_nothing_does_not_import_jax(words, code, answer):
         ("paramfilter run st", ["star", "stochastic_volatility"]),
         ("paramfilter simulate tr", ["tracking"]),
         ("paramfilter run sin data.csv --filter s", ["sir", "storvik"]),
-        ("paramfilter plot run.nc --kind p", ["pairs", "parameters", "prior_posterior"]),
+        ("paramfilter plot run.nc --kind p", ["parameters", "prior_posterior"]),
         ("paramfilter explain W0", [code.code for code in CODES if code.code.startswith("W0")]),
     ],
 )
@@ -72,17 +70,10 @@ def test_tab_completion_offers_names_without_importing_jax(line, offered):
     assert command(**settings)[1].split() == offered
 
 
-def test_the_names_on_the_command_line_are_those_of_the_library():
-    assert {name + names.PRESET_SUFFIX for name in names.Filters} == set(PRESETS)
-    assert {*names.Plots} == {name for name in pf.plots.__all__ if name.islower()}
-    for listed, package in ((names.MODELS, pf.models), (names.Plots, pf.plots)):
-        assert all(callable(getattr(package, name)) for name in listed)
-
-
 def test_importing_the_package_imports_nothing_slow_and_touches_no_setting_of_jax():
     code = f"""
 import sys, paramfilter as pf
-assert "run" in dir(pf) and "sin" in dir(pf.models) and "pairs" in dir(pf.plots)
+assert "run" in dir(pf) and "sin" in dir(pf.models) and "parameters" in dir(pf.plots)
 print([name for name in {SLOW!r} if name in sys.modules])
 import jax
 before = jax.config.jax_compilation_cache_dir

@@ -11,8 +11,8 @@ from statsmodels.tsa.statespace.structural import UnobservedComponents
 
 import paramfilter as pf
 from paramfilter import structural as st
-from paramfilter.inspect.linear_gaussian import through
 from paramfilter.nodes import Kalman
+from paramfilter.numerics.kalman import predicted
 from paramfilter.structural.regressing import levinson_durbin
 
 ROUNDING = 1e-8
@@ -36,8 +36,8 @@ def log_likelihood(model, theta, ys, inputs=None):
 def first_moments(model, theta):
     """Return mean and covariance of x_1, before any data."""
     theta, linear = model.parameters.as_theta(theta), Kalman.bind(model).linear
-    start, move = linear.initial(theta, None), linear.transition(theta, model.example_inputs)
-    return through(start.mean, start.covariance, move)
+    start = linear.initial(theta, None)
+    return predicted(start.mean, start.covariance, linear.move(theta, model.example_inputs))
 
 
 def variances(**sds):

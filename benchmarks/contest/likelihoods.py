@@ -37,7 +37,7 @@ def kalman_log_likelihood(model: pf.StateSpaceModel, ys: np.ndarray) -> LogLikel
     """Return the log likelihood of a model that is linear and Gaussian given theta and reads no inputs."""
     size = model.initial(model.parameters.constrain(jnp.zeros(model.parameters.dimension)), None).shape()
     problem = Problem(model, jnp.asarray(ys), None, None, len(ys), int(np.prod(size)), lambda x: jnp.reshape(x, size))
-    return lambda z: kalman_filter(problem, z)[0]
+    return lambda z: kalman_filter(problem, z).log_likelihood
 
 
 def regime_log_likelihood(model: pf.StateSpaceModel, ys: np.ndarray, num_regimes: int = 2) -> LogLikelihood:

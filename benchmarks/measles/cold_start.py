@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.measles import ours
 from benchmarks.measles.data import compared_towns, load
 from benchmarks.tables import write_table
-from paramfilter.nodes.proposals import Normal
+from paramfilter.gaussian import Gaussian
 
 WEEKS = (260, 364)
 SEEN = (5, 10, 20, 50)
@@ -35,7 +35,7 @@ def main() -> None:
         state = run(ours.start(NUM_OTHERS), measles.counts[others], 0, week)[0]
         population = ours.fleet().population(state)
         size = len(population.normal.mean)
-        center = Normal(population.normal.mean, np.float32(POOLED_SD) * np.eye(size, dtype=np.float32))
+        center = Gaussian(population.normal.mean, np.float32(POOLED_SD) * np.eye(size, dtype=np.float32))
         begun = {"own prior": None, "population": population, "pooled": replace(population, normal=center)}
         new = measles.counts[towns]
         for name, prior in begun.items():

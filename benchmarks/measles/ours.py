@@ -28,8 +28,8 @@ from benchmarks.measles.distributions import LEVELS, Forecasts
 from benchmarks.measles.results import keep
 from benchmarks.measles.scores import FIRST_ORIGIN, NUM_HORIZONS, outcomes, score
 from paramfilter.fleet.blocks import in_blocks
-from paramfilter.nodes import NodeFilter
 from paramfilter.nodes.advance import forecast_by_nodes, log_evidence_increment
+from paramfilter.nodes.filter import NodeEngine
 from paramfilter.nodes.loop import next_state
 
 NUM_NODES, NUM_KEPT = 64, 1108
@@ -98,14 +98,14 @@ def look_ahead(state: Any, ys: jax.Array, season: jax.Array) -> tuple[jax.Array,
     A forecast h weeks ahead is that of a filter which has seen h - 1 missing values: all nodes take part, and nothing
     is drawn.
     """
-    filter = fleet().filter
-    assert isinstance(filter, NodeFilter)
+    engine = fleet().filter.engine
+    assert isinstance(engine, NodeEngine)
 
     def one_week(branch, week):
         y, season = week
-        seen, _ = next_state(filter, branch, y, season)
-        forecast = forecast_by_nodes(filter, branch, y[None], season)
-        moved, _ = next_state(filter, branch, jnp.full_like(y, jnp.nan), season)
+        seen, _ = next_state(engine, branch, y, season)
+        forecast = forecast_by_nodes(engine, branch, y[None], season)
+        moved, _ = next_state(engine, branch, jnp.full_like(y, jnp.nan), season)
         return moved, (log_evidence_increment(branch, seen), forecast.lower[0], forecast.upper[0])
 
     return jax.lax.scan(one_week, state, (ys, season))[1]

@@ -135,7 +135,7 @@ def run_all(contender: Contender, data: DataSets, times: np.ndarray) -> Results:
             ends.append({"mean": {k: v[-1] for k, v in mean.items()}, "sd": {k: v[-1] for k, v in sd.items()}})
             flags |= pf.Outcome(int(state.outcome))
     return {
-        "num_particles": filter.num_particles,
+        "num_particles": filter.engine.num_particles,
         "belief": filter.bound_belief.name,
         "along": first,
         "ends": ends,

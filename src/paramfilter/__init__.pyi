@@ -12,6 +12,7 @@ from . import references as references
 from . import resampling as resampling
 from . import results as results
 from . import structural as structural
+from . import tables as tables
 from .calibration import calibrate as calibrate
 from .checkpoint import restore as restore
 from .checkpoint import save as save
@@ -33,6 +34,7 @@ from .presets import node_filter as node_filter
 from .presets import sir_filter as sir_filter
 from .presets import storvik_filter as storvik_filter
 from .results import to_datatree as to_datatree
+from .running import catch_up as catch_up
 from .running import predict as predict
 from .running import run as run
 

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from paramfilter.arguments import kind_of, require_key, require_kind
 from paramfilter.errors import DataError
-from paramfilter.filters import Filter
+from paramfilter.filters import Engine, Filter
 from paramfilter.inspect.probe import probe
 from paramfilter.model import simulate
 from paramfilter.numerics.ranks import uniformity_p_value
@@ -131,56 +131,56 @@ def calibrate(
     with tqdm(total=num_runs, unit="run", disable=None if progress is None else not progress) as bar:
         for first in range(0, num_runs, BATCH):
             keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(first, min(first + BATCH, num_runs)))
-            pieces.append(_look(filter, keys, times, inputs, initial_inputs))
+            pieces.append(_look(filter.engine, keys, times, inputs, initial_inputs))
             bar.update(len(keys))
     together = [np.concatenate([piece[part] for piece in pieces]) for part in range(2)]
     return Calibration(times, _quantities(filter), *together)
 
 
 def _look(
-    filter: Filter, keys: Shaped[Array, " run"], times: tuple[int, ...], inputs: Inputs, initial_inputs: Inputs
+    engine: Engine, keys: Shaped[Array, " run"], times: tuple[int, ...], inputs: Inputs, initial_inputs: Inputs
 ) -> tuple[np.ndarray, ...]:
     """Take a batch of runs through all times; return ranks and outcome, each (run, time, ...)."""
     clock = jnp.arange(times[-1])  # its length says how many steps to simulate
-    truth, xs, ys, states = filter.compiled(_begin)(keys, clock, inputs, initial_inputs)
+    truth, xs, ys, states = engine.compiled(_begin)(keys, clock, inputs, initial_inputs)
     looks, start = [], 0
     for time in times:
-        states = filter.compiled(_advance)(states, ys, inputs, jnp.int32(start), jnp.int32(time))
+        states = engine.compiled(_advance)(states, ys, inputs, jnp.int32(start), jnp.int32(time))
         now = jax.tree.map(lambda leaf, last=time - 1: leaf[:, last], (xs, ys))
         inputs_now = jax.tree.map(lambda leaf, last=time - 1: leaf[last], inputs)
-        ranks = filter.compiled(_rank)(keys, states, truth, *now, inputs_now, jnp.int32(time))
+        ranks = engine.compiled(_rank)(keys, states, truth, *now, inputs_now, jnp.int32(time))
         looks.append([np.asarray(part) for part in (ranks, states.outcome)])
         start = time
     return tuple(np.stack(parts, axis=1) for parts in zip(*looks, strict=True))
 
 
-def _begin(filter: Filter, keys, clock, inputs, initial_inputs):
+def _begin(engine: Engine, keys, clock, inputs, initial_inputs):
     def one(key):
         key_theta, key_data, key_filter, _ = jax.random.split(key, 4)
-        z = filter.model.parameters.sample(key_theta)
-        theta = filter.model.parameters.constrain(z)
-        xs, ys = simulate(key_data, filter.model, theta, len(clock), inputs, initial_inputs)
-        return z, xs, filter.as_observation(ys, ("time",)), filter.init(key_filter, initial_inputs)
+        z = engine.model.parameters.sample(key_theta)
+        theta = engine.model.parameters.constrain(z)
+        xs, ys = simulate(key_data, engine.model, theta, len(clock), inputs, initial_inputs)
+        return z, xs, engine.as_observation(ys, ("time",)), engine.init(key_filter, engine.as_inputs(initial_inputs))
 
     return jax.vmap(one)(keys)
 
 
-def _advance(filter: Filter, states: Any, ys, inputs, start, stop):
+def _advance(engine: Engine, states: Any, ys, inputs, start, stop):
     # One after the other: side by side, a step would pay for what only some times ask for, such as new nodes.
     def one(run):
         state, series = run
 
         def turn(index, state):
             y, inputs_now = jax.tree.map(lambda leaf: leaf[index], (series, inputs))
-            return filter.step(state, y, inputs_now)[0]
+            return engine.step(state, y, inputs_now)[0]
 
         return jax.lax.fori_loop(start, stop, turn, state)
 
     return jax.lax.map(one, (states, ys))
 
 
-def _rank(filter: Filter, keys, states: Any, truth, x, y, inputs, time):
-    model = filter.model
+def _rank(engine: Engine, keys, states: Any, truth, x, y, inputs, time):
+    model = engine.model
 
     def quantities(z_one, x_one, y_one):
         theta = model.parameters.constrain(z_one)
@@ -189,7 +189,7 @@ def _rank(filter: Filter, keys, states: Any, truth, x, y, inputs, time):
 
     def one(key, state, z_true, x_true, y_one):
         key_ties, key_choose, key_draw = jax.random.split(jax.random.fold_in(jax.random.split(key, 4)[3], time), 3)
-        x_drawn, z_drawn = filter.draw_joint(state, key_choose, jax.random.split(key_draw, NUM_DRAWS))
+        x_drawn, z_drawn = engine.draw_joint(state, key_choose, jax.random.split(key_draw, NUM_DRAWS))
         drawn = jax.vmap(quantities, (0, 0, None))(z_drawn, x_drawn, y_one)
         true = quantities(z_true, x_true, y_one)
         below, ties = jnp.sum(drawn < true, axis=0), jnp.sum(drawn == true, axis=0)

@@ -11,6 +11,7 @@ import contextlib
 import os
 import tempfile
 import zlib
+from collections.abc import Buffer
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -169,7 +170,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
         ) from error
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: Buffer) -> None:
     """Write to a temporary file in the same directory, sync, rename, and sync the directory."""
     if not path.parent.is_dir():
         raise CheckpointError(f"there is no directory {path.parent} to write {path.name} to; create it first.")

@@ -48,10 +48,10 @@ class MissingExtraError(ParamfilterError, ImportError):
 def extra(module: str, name: str) -> ModuleType:
     """Import a module, or name the extra that brings it.
 
-    >>> extra("no_such_module", "backfill")
+    >>> extra("no_such_module", "plots")
     Traceback (most recent call last):
     ...
-    paramfilter.errors.MissingExtraError: this needs no_such_module, ... pip install "paramfilter[backfill]".
+    paramfilter.errors.MissingExtraError: this needs no_such_module, ... pip install "paramfilter[plots]".
     """
     try:
         return importlib.import_module(module)

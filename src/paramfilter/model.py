@@ -34,7 +34,6 @@ from jaxtyping import Array, Float, Int
 
 from paramfilter import distributions
 from paramfilter.arguments import describe, require_key, require_kind, whole_number
-from paramfilter.config import use_compilation_cache
 from paramfilter.data import as_inputs, require_same_names
 from paramfilter.errors import ModelError
 from paramfilter.labels import prior_in_brief
@@ -89,7 +88,6 @@ class StateSpaceModel:
     typical_inputs: Inputs = None
 
     def __post_init__(self):
-        use_compilation_cache()
         for part in ARGUMENTS:
             object.__setattr__(self, part, explained(part, getattr(self, part)))
         if any(np.ndim(leaf) == 0 for leaf in jax.tree.leaves(self.typical_inputs)):

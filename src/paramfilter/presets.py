@@ -11,6 +11,7 @@ from typing import TypedDict, Unpack
 from paramfilter.arguments import did_you_mean, require_kind
 from paramfilter.errors import ArgumentError, ModelError, ProposalError
 from paramfilter.filters import Filter, OutlierGate
+from paramfilter.filters.base import note_choice
 from paramfilter.inspect.probe import probe
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes import AssumedDensity, Particles
@@ -148,10 +149,10 @@ def auto_filter(
         parts = Grid(), proposal_for(model)
         mixing = AncestorMixing(MANY_ANCESTORS)
         filter = ParticleFilter(model, size, *parts, mixing=mixing, outliers=outliers, memory=memory)
-        details = f"; {filter.parts.belief.name}, {filter.proposal}, {mixing}: approximate, not checked"
+        details = f"; {filter.engine.parts.belief.name}, {filter.engine.proposal}, {mixing}: approximate, not checked"
     else:
         filter, details = node_filter(model, size, outliers=outliers, memory=memory), ""
-    filter.note_choice(f"{choice.name}(model, {size}): {choice.reason}{details}")
+    note_choice(filter, f"{choice.name}(model, {size}): {choice.reason}{details}")
     return filter
 
 
@@ -197,7 +198,7 @@ def node_filter(
     if num_kept is None:
         num_kept = NUM_KEPT if memory is None else kept_for(memory)
     filter = NodeFilter(model, size, choice.inner, num_kept, outliers, accuracy, memory)
-    filter.note_choice(f"{choice.inner.name}; {choice.reason}")
+    note_choice(filter, f"{choice.inner.name}; {choice.reason}")
     return filter
 
 
@@ -310,7 +311,7 @@ def extended_parameter_filter(
             if (why_not := why_not_means(model)) is not None:
                 belief, reason = TaylorOfLogDensity(order, center), why_not
     filter = ParticleFilter(model, num_particles, belief, **{"resampling": Multinomial(), **options})
-    filter.note_choice(f"{belief}: {reason}")
+    note_choice(filter, f"{belief}: {reason}")
     return filter
 
 

@@ -1,6 +1,6 @@
 """Run a filter over an array of observations, and forecast.
 
-`run` calls the program of `filters.advance` for one window of data after the other, so that any length of data uses
+`run` calls `Engine.advance` for one window of data after the other, so that any length of data uses
 one compile and any way of cutting a stream into pieces gives the same bits as stepping through it. Between the calls it
 updates a progress bar.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -20,14 +20,13 @@ from tqdm import tqdm
 
 from paramfilter.arguments import require_key, require_kind, whole_number
 from paramfilter.data import Observations, common_length
-from paramfilter.filters import Filter
-from paramfilter.filters.history import History, Summary
+from paramfilter.filters import Engine, Filter, History, Summary
 from paramfilter.filters.window import WINDOW, window_of
 from paramfilter.tracing import strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.waiting import waiting
 
-__all__ = ["Forecast", "History", "Summary", "concat_histories", "history_row", "predict", "run"]
+__all__ = ["Forecast", "History", "Summary", "catch_up", "concat_histories", "history_row", "predict", "run"]
 
 FIRST_STEPS = 4
 """Steps of the first call, which tells how fast the filter is."""
@@ -63,13 +62,7 @@ def run(
         >>> int(state.time), history.info.ess.shape
         (3, (3,))
     """
-    require_kind(filter, Filter, "filter", "The call is run(filter, state, ys).")
-    filter.require_own(state)
-    if isinstance(ys, Observations):
-        ys, inputs = ys.ys, ys.inputs
-    ys = filter.as_observation(ys, leading=("time",))
-    num_steps = common_length(ys)
-    inputs = filter.as_inputs(inputs, "ys", num_steps)
+    ys, inputs, num_steps = _checked(filter, state, ys, inputs, "The call is run(filter, state, ys).")
     pieces, start, num_turns = [], 0, FIRST_STEPS
     # For tqdm, disable=None means: only on a terminal.
     with tqdm(total=num_steps, unit="step", smoothing=0, disable=None if progress is None else not progress) as bar:
@@ -79,7 +72,7 @@ def run(
             began, is_first = time.perf_counter(), start == 0
             with waiting("compiling", bar) if is_first else nullcontext():
                 rows, inputs_now = window_of((ys, inputs), start)
-                state, records = filter.advance(state, rows, inputs_now, num_turns)
+                state, records = filter.engine.advance(state, rows, inputs_now, num_turns)
                 pieces.append(jax.tree.map(lambda leaf, size=num_turns: np.asarray(leaf)[:size], records))
             elapsed = time.perf_counter() - began
             if is_first:  # compiling is over, and says nothing about the time that is left
@@ -90,7 +83,46 @@ def run(
             bar.update(num_turns)
             bar.set_postfix_str(f"ess={pieces[-1].info.ess[-1]:.0f}/{filter.size}", refresh=is_first)
             num_turns = _next_turns(num_turns, elapsed)
-    return state, concat_histories(*pieces)
+    return state, replace(concat_histories(*pieces), filter=filter)
+
+
+def catch_up(filter: Filter, state: Any, ys: Observation | Observations, inputs: Inputs = None) -> Any:
+    """Process a sequence of observations without a history: faster than `run`, and equal to it up to rounding.
+
+    Args:
+        filter: The filter, such as `auto_filter(model)`.
+        state: Its current state, from `filter.init`, `step` or `run`.
+        ys: Observations with a leading time axis; NaN where missing.
+        inputs: Covariates with the same leading axis; None if the model uses none.
+
+    Returns:
+        The state after the last observation.
+
+    Example:
+        >>> import jax, paramfilter as pf
+        >>> filter = pf.sir_filter(pf.models.linear_gaussian(), 100)
+        >>> state = pf.catch_up(filter, filter.init(jax.random.key(0)), [0.1, float("nan"), 0.3])
+        >>> int(state.time)
+        3
+    """
+    ys, inputs, num_steps = _checked(filter, state, ys, inputs, "The call is catch_up(filter, state, ys).")
+    for start in range(0, num_steps, WINDOW):
+        rows, inputs_now = window_of((ys, inputs), start)
+        state, _ = filter.engine.advance(state, rows, inputs_now, min(WINDOW, num_steps - start), records=False)
+    return state
+
+
+def _checked(
+    filter: Filter, state: Any, ys: Observation | Observations, inputs: Inputs, call: str
+) -> tuple[Observation, Inputs, int]:
+    """Return observations and inputs as arrays, and how many there are."""
+    require_kind(filter, Filter, "filter", call)
+    filter.engine.require_own(state)
+    if isinstance(ys, Observations):
+        ys, inputs = ys.ys, ys.inputs
+    ys = filter.engine.as_observation(ys, leading=("time",))
+    num_steps = common_length(ys)
+    return ys, filter.engine.as_inputs(inputs, "ys", num_steps), num_steps
 
 
 def history_row(filter: Filter, state: Any, info: Any) -> History:
@@ -104,7 +136,8 @@ def history_row(filter: Filter, state: Any, info: Any) -> History:
     Returns:
         A `History` with one row; join rows with `concat_histories`.
     """
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[None], filter.summary(state, info))
+    row = jax.tree.map(lambda leaf: np.asarray(leaf)[None], filter.engine.summary(state, info))
+    return replace(row, filter=filter)
 
 
 def concat_histories(*histories: History) -> History:
@@ -155,22 +188,23 @@ def predict(
     call = "The call is predict(key, filter, state, num_steps)."
     require_key(key, "predict(key, filter, state, num_steps)")
     require_kind(filter, Filter, "filter", call)
-    filter.require_own(state)
+    engine = filter.engine
+    engine.require_own(state)
     num_steps = whole_number(num_steps, "num_steps", 1, call)
     if num_draws is not None:
         num_draws = whole_number(num_draws, "num_draws", 1, "Leave it out for as many as there are particles.")
-    inputs = filter.as_inputs(inputs, "num_steps", num_steps)
+    inputs = engine.as_inputs(inputs, "num_steps", num_steps)
     key_choose, key_future = jax.random.split(key)
-    keys = jax.random.split(key_future, num_draws or filter.size)
+    keys = jax.random.split(key_future, num_draws or engine.size)
     times = np.arange(num_steps)  # carries the number of steps into the compiled function as a shape
-    return filter.compiled(futures)(state, key_choose, keys, times, inputs)
+    return engine.compiled(futures)(state, key_choose, keys, times, inputs)
 
 
-def futures(filter: Filter, state: Any, key_choose, keys, times, inputs) -> Forecast:
+def futures(engine: Engine, state: Any, key_choose, keys, times, inputs) -> Forecast:
     """Draw a future for each key, as long as `times`; inside a trace."""
-    model = filter.model
+    model = engine.model
     keys_theta, keys_steps = jnp.swapaxes(jax.vmap(jax.random.split)(keys), 0, 1)
-    x, z = filter.draw_joint(state, key_choose, keys_theta)
+    x, z = engine.draw_joint(state, key_choose, keys_theta)
 
     def future(key, z_one, x_one):
         theta = model.parameters.constrain(z_one)

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from paramfilter.config import use_compilation_cache
+
 RUN_ONCE = {"xla_backend_optimization_level": 0}
 """Compiler options for what is not hot: it compiles in half the time, and runs several times slower."""
 
@@ -57,4 +59,5 @@ def evaluate(function: Callable, *arguments: Any) -> Any:
     >>> jax.jit(lambda x: x * float(evaluate(lambda y: y + 1.0, np.float32(2.0))))(5.0).item()
     15.0
     """
+    use_compilation_cache()
     return jax.jit(function).lower(*arguments).compile(RUN_ONCE)(*arguments)

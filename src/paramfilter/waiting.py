@@ -19,6 +19,7 @@ from typing import Any
 import jax
 from tqdm import tqdm
 
+from paramfilter.config import use_compilation_cache
 from paramfilter.tracing import is_traced
 
 logger = logging.getLogger("paramfilter")
@@ -85,6 +86,7 @@ def announced(function: Callable, what: str, **options: Any) -> Callable[..., An
             return traced(*arguments)
         if is_compiled:
             return compiled(*arguments)
+        use_compilation_cache()
         with waiting(what):
             found = compiled(*arguments)
         is_compiled = True

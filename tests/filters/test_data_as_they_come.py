@@ -52,7 +52,7 @@ def test_what_can_only_be_missing_as_a_whole_is_refused_in_part(counts):
 )
 def test_what_can_be_marginalised_may_be_missing_in_part(observation):
     filter = pf.ParticleFilter(shares_of_three(observation), 20, PointMass())
-    assert filter.shapes.whole == (None,)
+    assert filter.engine.shapes.whole == (None,)
     state, _ = filter.step(filter.init(jax.random.key(0)), np.array([np.nan, 0.3, 0.1]))
     assert int(state.outcome) == 0
 

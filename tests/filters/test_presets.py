@@ -20,7 +20,7 @@ def test_every_preset_of_particles_takes_the_options_of_the_loop(name):
     chosen = {"outliers": pf.OutlierGate(), "proposal": pf.proposals.Guided(), "resampling": pf.resampling.Systematic()}
     filter = PRESETS[name](pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5)), 8, **chosen)
     assert isinstance(filter, pf.ParticleFilter)
-    assert {option: getattr(filter, option) for option in chosen} == chosen
+    assert {option: getattr(filter.engine, option) for option in chosen} == chosen
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,9 @@ def test_every_preset_of_particles_takes_the_options_of_the_loop(name):
 )
 def test_the_extended_parameter_filter_is_the_one_of_the_paper(model, belief, reason):
     filter = pf.extended_parameter_filter(model(), 100)
-    assert filter.belief == belief and reason in filter.choice
-    assert (filter.proposal, filter.resampling) == (pf.proposals.Bootstrap(), pf.resampling.Multinomial())
-    assert filter.mixing is None and filter.memory is None
+    assert filter.engine.belief == belief and reason in filter.choice
+    assert (filter.engine.proposal, filter.engine.resampling) == (pf.proposals.Bootstrap(), pf.resampling.Multinomial())
+    assert filter.engine.mixing is None and filter.engine.memory is None
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_a_chosen_filter_says_what_it_is(capsys, caplog):
 
 def test_a_filter_that_is_chosen_takes_outliers_and_a_memory():
     filter = pf.auto_filter(two_parameters(KINDS["jumps"][0]), 64, outliers=pf.OutlierGate(), memory=50.0)
-    assert isinstance(filter, pf.ParticleFilter) and filter.mixing == pf.particles.AncestorMixing(8)
+    assert isinstance(filter, pf.ParticleFilter) and filter.engine.mixing == pf.particles.AncestorMixing(8)
     assert "Grid(49), LookAhead(" in filter.choice and filter.choice.endswith("approximate, not checked")
-    assert (filter.num_particles, filter.outliers, filter.memory) == (64, pf.OutlierGate(), 50.0)
+    assert (filter.engine.num_particles, filter.engine.outliers, filter.engine.memory) == (64, pf.OutlierGate(), 50.0)
     gated = pf.auto_filter(two_parameters(KINDS["linear"][0]), 64, outliers=pf.OutlierGate())
-    assert isinstance(gated, pf.nodes.NodeFilter) and gated.outliers == pf.OutlierGate(), "nodes gate as well"
+    assert isinstance(gated, pf.nodes.NodeFilter) and gated.engine.outliers == pf.OutlierGate(), "nodes gate as well"
     drifting = pf.auto_filter(two_parameters(KINDS["linear"][0]), 64, memory=50.0)
-    assert isinstance(drifting, pf.nodes.NodeFilter) and drifting.memory == 50, "nodes forget as well"
+    assert isinstance(drifting, pf.nodes.NodeFilter) and drifting.engine.memory == 50, "nodes forget as well"
 
 
 def test_more_parameters_than_nodes_can_cover_are_refused_with_what_can():
@@ -177,6 +177,6 @@ def test_a_misspelled_public_name_is_answered_with_the_right_one():
 
 def test_options_of_a_compiled_function_are_not_those_of_an_earlier_call():
     filter = pf.node_filter(pf.models.linear_gaussian(), 32)
-    square = lambda filter, x: x * x
-    plain, quick = filter.compiled(square), filter.compiled(square, compiler_options=RUN_ONCE)
-    assert plain is not quick and filter.compiled(square) is plain
+    square = lambda engine, x: x * x
+    plain, quick = filter.engine.compiled(square), filter.engine.compiled(square, compiler_options=RUN_ONCE)
+    assert plain is not quick and filter.engine.compiled(square) is plain

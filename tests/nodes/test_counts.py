@@ -57,7 +57,7 @@ def test_log_likelihoods_are_those_of_a_sum_over_all_states(level, moves, law, m
     ys[30:35] = np.nan
     filter = pf.auto_filter(model, 64)
     assert "Counts" in filter.choice
-    posterior = filter.posterior(filter.catch_up(filter.init(jax.random.key(1)), ys))
+    posterior = filter.posterior(pf.catch_up(filter, filter.init(jax.random.key(1)), ys))
     found = []
     for a, b in zip(THETAS["a"], THETAS["b"], strict=True):
         theta = {"a": np.float32(a), "b": np.float32(b)}

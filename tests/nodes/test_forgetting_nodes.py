@@ -63,7 +63,7 @@ def test_the_posterior_is_the_exact_discounted_one(seed):
     """The reported error is 0.02 sds; five times that is exceeded less than once in 10^5 times."""
     ys = changed_series(seed)
     for stop in (200, 315, 400):
-        posterior = FILTER.posterior(FILTER.catch_up(FILTER.init(jax.random.key(1)), ys[:stop]))
+        posterior = FILTER.posterior(pf.catch_up(FILTER, FILTER.init(jax.random.key(1)), ys[:stop]))
         mean, sd, _ = discounted(ys[:stop], MEMORY)
         for name in MODEL.prior:
             assert abs(float(posterior.mean()[name]) - mean[name]) < 0.1 * sd[name]
@@ -89,7 +89,7 @@ def test_log_prob_is_normalized(after):
 
 def test_a_saved_state_continues_with_the_same_bits(after, tmp_path):
     ys = changed_series(0)
-    state = FILTER.catch_up(FILTER.init(jax.random.key(1)), ys[:250])
+    state = pf.catch_up(FILTER, FILTER.init(jax.random.key(1)), ys[:250])
     pf.save(tmp_path / "state.safetensors", state)
     state, _ = pf.run(FILTER, pf.restore(tmp_path / "state.safetensors", FILTER), ys[250:])
     np.testing.assert_array_equal(state.nodes.z, after[0].nodes.z)
@@ -102,11 +102,11 @@ def test_a_saved_state_continues_with_the_same_bits(after, tmp_path):
 def test_a_fleet_forgets_as_its_filter_does(after):
     fleet = pf.Fleet(FILTER)
     state = fleet.init(jax.random.key(7), ["a", "b"])
-    alone = FILTER.catch_up(fleet.one(state, "a"), changed_series(0))
+    alone = pf.catch_up(FILTER, fleet.one(state, "a"), changed_series(0))
     state = fleet.run(state, np.stack([changed_series(0), changed_series(10)]))
     for name in MODEL.prior:
         sd = float(FILTER.posterior(alone).sd()[name])
-        assert abs(float(fleet.mean(state)[name][0]) - float(FILTER.moments(alone).mean[name])) < 0.1 * sd
+        assert abs(float(fleet.mean(state)[name][0]) - float(FILTER.engine.moments(alone).mean[name])) < 0.1 * sd
 
 
 def test_a_memory_that_is_too_short_or_longer_than_what_is_kept_is_refused():

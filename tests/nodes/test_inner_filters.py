@@ -406,7 +406,7 @@ def test_a_node_filter_learns_from_counts_without_bound_and_tells_its_error():
     posterior = filter.posterior(state)
     assert 0 < float(posterior.mean()["survival"]) < 1
     assert not posterior.error().not_measured and 0 < np.max(posterior.shift_by_inner.sds) < 3
-    draws = filter.draw_joint(state, jax.random.key(1), jax.random.split(jax.random.key(2), 50))[0]
+    draws = filter.engine.draw_joint(state, jax.random.key(1), jax.random.split(jax.random.key(2), 50))[0]
     assert np.mean(draws) == pytest.approx(np.mean(ys[-3:]), abs=6)
 
 

@@ -80,7 +80,7 @@ def learned():
 
 def test_after_a_surface_every_node_has_covariances(learned):
     """Numbers between those of two covariances need not be one; of a nearly singular one they are none."""
-    state = renew_by_surface(FEW, on_host(learned[0]))
+    state = renew_by_surface(FEW.engine, on_host(learned[0]))
     covariances = np.moveaxis(np.asarray(state.nodes.x["covariance"], float), -1, 0)
     smallest = np.linalg.eigvalsh(covariances)[:, 0]
     assert np.all(smallest > -1e-6)
@@ -91,7 +91,7 @@ def test_nodes_that_a_surface_would_lose_are_kept(learned):
     state = on_host(learned[0])
     broken = np.where(np.arange(48) % 2 == 0, 0.0, -30.0).astype(np.float32)
     state = replace(state, nodes=replace(state.nodes, log_likelihood=broken, log_total=np.float32(1e4)))
-    after = renew_by_surface(FEW, state)
+    after = renew_by_surface(FEW.engine, state)
     np.testing.assert_array_equal(after.nodes.z, state.nodes.z)
     assert int(after.outcome) & int(Outcome.SURFACE_INACCURATE)
 

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from paramfilter.gaussian import Gaussian
 from paramfilter.nodes.lattice import lattice, normal_quantile, shifted
-from paramfilter.nodes.proposals import Normal, mixture_of, normal_of
+from paramfilter.nodes.proposals import mixture_of, normal_of
 
 
 @pytest.mark.parametrize(("dimension", "gain"), [(2, 30), (5, 3), (12, 1)])
@@ -25,7 +26,7 @@ def test_every_coordinate_of_a_lattice_is_spread_evenly():
 def some_mixture(dimension):
     drawn = np.asarray(jax.random.normal(jax.random.key(dimension), (300, dimension + 1)), float)
     mixed = drawn[:, :dimension] @ (np.eye(dimension) + 0.5 * np.ones((dimension, dimension))) + 1.0
-    prior = Normal(np.full(dimension, 30.0), 3.0 * np.eye(dimension))  # apart from the rest: its share shows
+    prior = Gaussian(np.full(dimension, 30.0), 3.0 * np.eye(dimension))  # apart from the rest: its share shows
     return mixture_of(mixed, drawn[:, -1], drawn[:, -1] / 2, np.asarray(0.7), prior, 512, mixed.shape[1] >= 5)
 
 
@@ -35,7 +36,7 @@ def test_a_mixture_has_the_density_of_its_draws(dimension):
     u = np.asarray(shifted(jax.random.key(0), lattice(65536, dimension + 2)), np.float64)
     z = mixture.at(np.asarray(normal_quantile(jnp.asarray(u[:, :-2])), np.float64), u[:, -2:])
     # A known density has the integral 1, by importance sampling from the mixture: near the nodes and from the prior.
-    target = Normal(mixture.around.mean, 1.2 * mixture.around.scale)
+    target = Gaussian(mixture.around.mean, 1.2 * mixture.around.scale)
     ratios = np.exp(target.log_density(z) - mixture.log_density(z))
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.01)
     assert np.mean(np.exp(mixture.prior.log_density(z) - mixture.log_density(z))) == pytest.approx(1.0, abs=0.01)

@@ -10,7 +10,7 @@ from scipy import stats
 import paramfilter as pf
 from paramfilter.model import Transition
 from paramfilter.particles import Conjugate
-from paramfilter.particles.regressions import KnownVariance
+from paramfilter.particles.regressions import KnownVariance, Sums
 
 
 def absorb_path(belief, xs, ys):
@@ -81,8 +81,8 @@ def test_draws_and_density_of_a_matrix_regression_agree_with_its_moments(float64
 def test_draws_of_correlated_coefficients_have_their_covariance():
     """With prior N(0, I) the precision is I + F^T F; its Cholesky factor makes the draws standard normal."""
     posterior, design, num_draws = KnownVariance(np.eye(2)), np.array([[3.0, 3.0], [0.0, 1.0]]), 4000
-    sums = posterior.update(posterior.init(), jnp.zeros(2), jnp.asarray(design, float), jnp.array(2.0))
-    draws = jax.vmap(lambda key: posterior.sample(key, sums).delta)(jax.random.split(jax.random.key(3), num_draws))
+    sums = Sums.start(2).add(jnp.zeros(2), jnp.asarray(design, float), jnp.array(2.0))
+    draws = jax.vmap(lambda key: posterior.sample(key, sums))(jax.random.split(jax.random.key(3), num_draws))
     standard = np.asarray(draws, np.float64) @ np.linalg.cholesky(np.eye(2) + design.T @ design)
     errors = (standard.T @ standard / num_draws - np.eye(2)) * np.sqrt(num_draws / (1 + np.eye(2)))
     assert np.max(np.abs(errors)) < 6  # standard errors; false alarms: below 1e-8 each

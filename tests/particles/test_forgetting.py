@@ -101,8 +101,8 @@ def test_a_filter_forgets_as_its_belief_does():
     other, _ = filter.step(replace(first, fingerprint=filter.fingerprint), 0.1)
     fresh, _ = plain.step(first, 0.1)
     np.testing.assert_array_equal(other.x, fresh.x)  # the same moves
-    before = jax.vmap(plain.parts.belief.moments, in_axes=(None, 0, 0))(None, fresh.statistics, fresh.z)
-    after = jax.vmap(plain.parts.belief.moments, in_axes=(None, 0, 0))(None, other.statistics, other.z)
+    before = jax.vmap(plain.engine.parts.belief.moments, in_axes=(None, 0, 0))(None, fresh.statistics, fresh.z)
+    after = jax.vmap(plain.engine.parts.belief.moments, in_axes=(None, 0, 0))(None, other.statistics, other.z)
     assert np.all(after.variance["phi"] > before.variance["phi"])
 
 

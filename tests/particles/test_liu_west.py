@@ -57,7 +57,7 @@ def test_liu_west_is_near_the_exact_answer_at_first():
 
 def test_rho_of_the_paper_and_discount_of_liu_and_west_give_the_same_bits(points):
     by_rho, by_discount, other = (
-        moved(pf.liu_west_filter(STAR, 4, **options).belief, points)
+        moved(pf.liu_west_filter(STAR, 4, **options).engine.belief, points)
         for options in ({"rho": 0.9}, {"discount": 1 / (3 - 2 * 0.9)}, {"discount": 0.9})
     )
     assert np.array_equal(by_rho, by_discount) and not np.array_equal(by_rho, other)

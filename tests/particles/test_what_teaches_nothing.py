@@ -27,7 +27,7 @@ def test_steps_without_an_observation_do_not_move_the_posterior(data, num_empty)
     found = []
     for seed in range(4):
         gap = np.full(num_empty, np.nan)
-        state = filter.catch_up(filter.init(jax.random.key(seed)), np.concatenate([gap, ys]))
+        state = pf.catch_up(filter, filter.init(jax.random.key(seed)), np.concatenate([gap, ys]))
         found.append([float(part["phi"]) for part in (filter.posterior(state).mean(), filter.posterior(state).sd())])
     means, sds = np.array(found).T
     assert abs(np.mean(means) - mean) < 1.5 * sd

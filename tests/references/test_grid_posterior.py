@@ -88,10 +88,10 @@ def test_halving_both_spacings_changes_nothing_on_sin():
 
 
 @pytest.mark.slow
-def test_a_grid_too_coarse_for_the_transition_says_so(ys):
+def test_a_transition_too_narrow_for_any_grid_is_refused_with_the_cure(ys):
     """A transition of sd 0.003 between states that are seen with an sd of 1/2: no grid of 2,048 points resolves it."""
     narrow = ar1(transition=lambda theta, x, inputs: dist.Normal(theta["phi"] * x, 0.003))
-    with pytest.warns(UserWarning, match="with 1680 points a finer grid still moves the log-likelihood"):
+    with pytest.raises(ModelError, match=r"needs more than 2048 points\. Use references\.pmmh"):
         grid_posterior(narrow, ys[:5], num_nodes=17)
 
 

@@ -30,15 +30,6 @@ def test_quantiles_of_both_coordinates_are_those_of_the_marginals(surface):
             assert surface.quantile(coordinate, share) == pytest.approx(exact, abs=1e-7 * sd)
 
 
-def test_log_density_between_nodes_is_exact_for_a_gaussian_and_zero_outside(surface):
-    u = np.array([[0.123, -0.456], [4.4, 1.7], [9.5, 0.0]])
-    v = surface.frame.to_v(u)
-    exact = stats.multivariate_normal(MEAN, COVARIANCE).logpdf(v) + np.log(1.1)
-    np.testing.assert_allclose(surface.log_prob(u)[:2], exact[:2], atol=1e-9)
-    assert surface.log_prob(u)[2] == -np.inf
-    np.testing.assert_allclose(surface.frame.from_v(v), u, atol=1e-12)
-
-
 def test_draws_have_the_covariance_of_the_density(surface):
     num_draws = 50_000
     draws = surface.sample(jax.random.key(0), num_draws)

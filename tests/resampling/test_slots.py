@@ -7,12 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paramfilter.resampling.slots import Slots, cumulative, ends_of_pieces, pieces_between
+from paramfilter.resampling.slots import Slots, cumulative, ends_of_pieces
 
 PARTS_PER_SLOT = 2**32
 ends_of = jax.jit(ends_of_pieces)
-pieces_of = jax.jit(lambda log_weights: pieces_between(ends_of_pieces(log_weights)))
-add_up = jax.jit(cumulative)
 
 WEIGHTS = {
     "equal": lambda n: jnp.zeros(n),
@@ -29,20 +27,26 @@ def as_integers(slots: Slots) -> list[int]:
     ]
 
 
+def pieces_of(log_weights) -> list[int]:
+    """Lengths in the same units."""
+    ends = as_integers(ends_of(log_weights))
+    return [end - start for start, end in itertools.pairwise([0, *ends])]
+
+
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
 @pytest.mark.parametrize("num_particles", [1, 2, 1_000])
 def test_pieces_fill_the_axis_exactly(num_particles, weights):
-    pieces = as_integers(pieces_of(weights(num_particles)))
+    pieces = pieces_of(weights(num_particles))
     assert min(pieces) >= 0
     assert sum(pieces) == num_particles * PARTS_PER_SLOT
 
 
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
-def test_ends_are_the_running_sum_of_the_pieces_exactly(weights):
-    log_weights = weights(1_000)
-    pieces, ends = pieces_of(log_weights), as_integers(ends_of(log_weights))
-    assert ends == list(itertools.accumulate(as_integers(pieces)))
-    assert as_integers(add_up(pieces)) == ends
+def test_pieces_are_added_up_exactly(weights):
+    pieces = pieces_of(weights(1_000))
+    whole, part = zip(*[divmod(piece, PARTS_PER_SLOT) for piece in pieces], strict=True)
+    ends = cumulative(Slots(jnp.array(whole, jnp.int32), jnp.array(part, jnp.uint32)))
+    assert as_integers(ends) == list(itertools.accumulate(pieces))
 
 
 def test_pieces_are_those_of_the_weights_in_float64(float64):
@@ -50,7 +54,7 @@ def test_pieces_are_those_of_the_weights_in_float64(float64):
     weights = np.exp(np.asarray(log_weights))
     expected = len(weights) * weights / weights.sum()
     # Each piece is cut to 2^-32 = 2.3e-10, and the heaviest takes what was cut from the thousand.
-    pieces = np.array(as_integers(pieces_of(log_weights))) / PARTS_PER_SLOT
+    pieces = np.array(pieces_of(log_weights)) / PARTS_PER_SLOT
     np.testing.assert_allclose(pieces, expected, atol=3e-7)
 
 

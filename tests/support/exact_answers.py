@@ -10,7 +10,7 @@ import jax
 import numpyro.distributions as dist
 
 import paramfilter as pf
-from tests.support.judging import Score, data_from_prior, judge, last_state, score
+from tests.support.judging import Score, data_from_prior, judge, score
 
 VARIANCE_PRIOR = dist.InverseGamma(4.0, 3.0)
 """Mean 1, sd 0.7."""
@@ -39,6 +39,6 @@ def exact_answers(
         ys = data_from_prior(model, seed, num_steps)
         reference = pf.references.kalman_grid(model, ys)
         for run in range(num_runs):
-            state = last_state(filter, filter.init(jax.random.key(1000 + seed * num_runs + run)), ys)
+            state = pf.catch_up(filter, filter.init(jax.random.key(1000 + seed * num_runs + run)), ys)
             verdicts.append(judge(filter, state, reference))
     return score(verdicts, num_runs)

@@ -30,15 +30,6 @@ class Verdict:
     evidence_error: float
 
 
-def last_state(filter: pf.ParticleFilter, state: pf.particles.ParticleState, ys) -> pf.particles.ParticleState:
-    """Take in all of ys and keep only the state: `pf.run` without its history."""
-    return filter.compiled(_scan)(state, filter.as_observation(ys, leading=("time",)))
-
-
-def _scan(filter: pf.ParticleFilter, state: pf.particles.ParticleState, ys) -> pf.particles.ParticleState:
-    return jax.lax.scan(lambda carry, y: (filter.step(carry, y)[0], None), state, ys)[0]
-
-
 def data_from_prior(model: pf.StateSpaceModel, seed: int, num_steps: int):
     """Draw theta from the prior and a series from the model."""
     key_theta, key_data = jax.random.split(jax.random.key(seed))

@@ -11,7 +11,6 @@ import numpyro.distributions as dist
 
 import paramfilter as pf
 from paramfilter.model import Transition
-from tests.support.judging import last_state
 
 
 def state_bytes(state: pf.particles.ParticleState) -> int:
@@ -29,12 +28,12 @@ def time_of_late_steps(num_steps: int, num_particles: int, block: int = 1000, re
     filter = pf.storvik_filter(model, num_particles)
     ys = pf.simulate(jax.random.key(0), model, {"phi": 0.5}, num_steps)[1]
     early = filter.init(jax.random.key(1))
-    late = last_state(filter, early, ys)
+    late = pf.catch_up(filter, early, ys)
     first_block = ys[:block]
 
     def cpu_seconds(state):
         began = time.process_time()
-        jax.block_until_ready(last_state(filter, state, first_block))
+        jax.block_until_ready(pf.catch_up(filter, state, first_block))
         return time.process_time() - began
 
     cpu_seconds(early)  # compiles
@@ -69,12 +68,12 @@ def drift_of_statistics(num_updates: int) -> dict[str, float]:
         exact["shift"] += np.sum(x[:-1] * residual)
         exact["square"] += np.sum(residual**2)
     found = {
-        "precision": sums.regression.precision.value[0, 0],
-        "shift": sums.regression.shift.value[0],
-        "square": sums.noise.square.value,
+        "precision": sums.precision.value[0, 0],
+        "shift": sums.shift.value[0],
+        "square": sums.square.value,
     }
     errors = {name: abs(float(found[name]) / exact[name] - 1) for name in exact}
-    errors["count"] = abs(float(sums.noise.count.value) / num_updates - 1)
+    errors["count"] = abs(float(sums.count.value) / num_updates - 1)
     errors["square, plain float32 sum"] = abs(float(plain) / exact["square"] - 1)
     return errors
 

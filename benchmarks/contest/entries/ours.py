@@ -57,7 +57,7 @@ def by_filter(kind: str, task: Task) -> Iterator[Posterior]:
     filter = filter_once(kind, task.problem, tuple(task.size.values()))
     state = filter.init(jax.random.key(task.seed))
     for ys, inputs in stretches(task):
-        state = filter.catch_up(state, ys, inputs)
+        state = pf.catch_up(filter, state, ys, inputs)
         yield believed(filter, state)
 
 
@@ -79,7 +79,7 @@ def one_at_a_time(task: Task) -> Iterator[Posterior]:
     state = filter.init(jax.random.key(task.seed))
     *parts, (last_ys, last_inputs) = stretches(task)
     for ys, inputs in parts:
-        state = filter.catch_up(state, ys, inputs)
+        state = pf.catch_up(filter, state, ys, inputs)
         yield believed(filter, state)
     for now, y in enumerate(last_ys):
         state, _ = filter.step(state, y, each_table(operator.itemgetter(now), last_inputs))

@@ -28,6 +28,7 @@ from statsmodels.tsa.statespace.mlemodel import MLEModel
 from benchmarks.contest.models.flat import model_of
 from benchmarks.contest.task import Algorithm, Posterior, Task, serve
 from paramfilter.inspect.linear_gaussian import LinearModel
+from paramfilter.numerics.kalman import predicted
 
 MOST_TURNS = 500
 SETTINGS = {"disp": False, "cov_type": "none", "optim_score": "approx", "optim_complex_step": False}
@@ -46,11 +47,10 @@ def matrices_of(problem: str):
 
     def matrices(z):
         theta = model.parameters.constrain(z)
-        first, move, look = linear.initial(theta, None), linear.transition(theta, None), linear.observation(theta, None)
-        mean = move.slope @ first.mean + move.intercept
-        covariance = move.slope @ first.covariance @ move.slope.T + move.noise.covariance
-        of_move = (move.slope, move.intercept, move.noise.covariance)
-        return mean, covariance, *of_move, look.slope, look.intercept, look.noise.covariance
+        first, move, look = linear.initial(theta, None), linear.move(theta, None), linear.look(theta, None)
+        noise = jnp.diag(look["R"] ** 2) if look["R"].ndim == 1 else look["R"]
+        start = predicted(first.mean, first.covariance, move)
+        return *start, move["A"], move["b"], move["Q"], look["H"], look["d"], noise
 
     model.parameters.prior_draws  # noqa: B018  which are drawn when they are first asked for
     return model.parameters, jax.jit(matrices), jax.jit(model.parameters.constrain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import reprlib
 import sys
 from collections.abc import Iterable, Sequence
@@ -51,23 +52,17 @@ class Matching:
         self.time = time
         self.numbers = jax.tree.leaves((self.y, self.inputs))
 
-    def observations(self, rows: Any) -> Observations:
-        """Return the observations of a table, or of a sequence of rows; a value that a row leaves out is missing."""
-        if isinstance(rows, Sequence):
-            names = dict.fromkeys([*self.numbers, *([] if self.time is None else [self.time])])
-            rows = {name: [row.get(name) for row in rows] for name in names}
-        return observations_from_table(rows, self.y, self.inputs, self.time)
-
-    def one(self, row: Row) -> tuple[Any, Any]:
-        """Return observation and inputs of one row."""
-        found = self.observations([row])
-        return jax.tree.map(lambda leaf: leaf[0], (found.ys, found.inputs))
+    def observations(self, rows: Iterable[Row], has_times: bool = True) -> Observations:
+        """Return the observations of rows; a value that a row leaves out is missing."""
+        rows, time = list(rows), self.time if has_times else None
+        columns = {name: [row.get(name) for row in rows] for name in (*self.numbers, time) if name is not None}
+        return observations_from_table(columns, self.y, self.inputs, time)
 
     def checked(self, row: Row) -> Row:
         """Return a row, or refuse it if it holds anything else where the model needs a number."""
         for name in self.numbers:
             value = row.get(name)
-            if not isinstance(value, int | float | None) or abs(value or 0) > LARGEST:
+            if not isinstance(value, int | float | decimal.Decimal | None) or abs(value or 0) > LARGEST:
                 raise DataError(f'column "{name}" holds {reprlib.repr(value)} instead of a finite number.')
         return row
 

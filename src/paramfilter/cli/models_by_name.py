@@ -6,69 +6,29 @@ import importlib
 import inspect
 import os
 import sys
-from dataclasses import dataclass
-from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from paramfilter import models
-from paramfilter.arguments import kind_of
+from paramfilter.arguments import did_you_mean, kind_of
 from paramfilter.cli.names import known_model
 from paramfilter.errors import ModelError
-from paramfilter.model import StateSpaceModel, simulate
-from paramfilter.types import Inputs, Observation, State
+from paramfilter.model import StateSpaceModel
 
 
-@dataclass(frozen=True)
-class NamedModel:
-    """A model, with what the module it comes from knows of it.
-
-    Attributes:
-        model: The model.
-        truth: Parameters to simulate with, if the module has a `TRUTH`.
-        module: Where it comes from.
-    """
-
-    model: StateSpaceModel
-    truth: dict[str, Any] | None
-    module: ModuleType
-
-    def simulated(self, seed: int, theta: dict[str, Any], num_steps: int) -> tuple[State, Observation, Inputs]:
-        """Draw states and observations, and return them with the inputs they were drawn with.
-
-        Inputs are what the module's `inputs` returns for the number of steps, or the example again and again.
-
-        Args:
-            seed: Of the random key.
-            theta: Parameters, where they are not to be those of `truth`.
-            num_steps: How many.
-        """
-        example = self.model.example_inputs
-        repeated = lambda num: None if example is None else self.model.inputs_at(jnp.arange(num))
-        inputs = getattr(self.module, "inputs", repeated)(num_steps)
-        first = jax.tree.map(lambda leaf: leaf[0], inputs)
-        truth = (self.truth or {}) | theta
-        return *simulate(jax.random.key(seed), self.model, truth, num_steps, inputs, first), inputs
-
-
-def model_named(name: str) -> NamedModel:
+def model_named(name: str) -> tuple[StateSpaceModel, ModuleType]:
     """Find a model: `sin`, or `my_models:tank` for the object `tank` of my_models.py in this folder (or installed).
 
-    The object is a `StateSpaceModel`, or a function without arguments that returns one.
+    The object is a `StateSpaceModel`, or a function without arguments that returns one. The module comes back too: its
+    `TRUTH` and `inputs` are what to simulate with.
     """
     if ":" not in name:
-        module = importlib.import_module(f"paramfilter.models.{known_model(name)}")
-        return NamedModel(getattr(models, name)(), module.TRUTH, module)
+        return getattr(models, known_model(name))(), importlib.import_module(f"paramfilter.models.{name}")
     module_name, _, attribute = name.partition(":")
     module = _module(module_name)
     if not hasattr(module, attribute):
-        near = get_close_matches(attribute, dir(module), 1)
-        hint = f" Did you mean {module_name}:{near[0]}?" if near else ""
-        raise ModelError(f"{module_name} has no {attribute!r}.{hint}")
-    return NamedModel(_as_model(name, getattr(module, attribute)), getattr(module, "TRUTH", None), module)
+        raise ModelError(f"{module_name} has no {attribute!r}{did_you_mean(attribute, dir(module)) or '.'}")
+    return _as_model(name, getattr(module, attribute)), module
 
 
 def _module(name: str) -> ModuleType:
@@ -84,16 +44,11 @@ def _module(name: str) -> ModuleType:
 
 
 def _as_model(name: str, found: Any) -> StateSpaceModel:
-    if isinstance(found, StateSpaceModel):
-        return found
-    cure = "it must be a paramfilter.StateSpaceModel, or a function without arguments that returns one."
-    if not callable(found):
-        raise ModelError(f"{name} is {kind_of(found)}; {cure}")
-    try:
-        inspect.signature(found).bind()
-    except (TypeError, ValueError):
-        raise ModelError(f"{name} cannot be called without arguments; {cure}") from None
-    model = found()
-    if not isinstance(model, StateSpaceModel):
-        raise ModelError(f"{name} returns {kind_of(model)}; {cure}")
-    return model
+    if callable(found) and all(one.default is not one.empty for one in inspect.signature(found).parameters.values()):
+        found = found()
+    if not isinstance(found, StateSpaceModel):
+        raise ModelError(
+            f"{name} is {kind_of(found)}; it must be a paramfilter.StateSpaceModel, or a function without arguments "
+            "that returns one."
+        )
+    return found

@@ -2,18 +2,18 @@
 
 Nothing here imports JAX, so that help, a mistyped name and tab completion answer at once.
 
->>> Filters("storvik") + PRESET_SUFFIX
-'storvik_filter'
+>>> FILTERS
+('auto', 'extended_parameter', 'liu_west', 'node', 'sir', 'storvik')
 >>> complete_model("st")
 ['star', 'stochastic_volatility']
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import StrEnum
+from collections.abc import Callable, Sequence
 
-from paramfilter import models
+import paramfilter
+from paramfilter import models, plots
 from paramfilter.arguments import did_you_mean
 from paramfilter.diagnostics.codes import CODES
 from paramfilter.errors import ModelError
@@ -23,13 +23,9 @@ FAILED, FOUND = 1, 3
 
 PRESET_SUFFIX = "_filter"
 MODELS = tuple(models.__all__)
-Filters = StrEnum("Filters", "auto extended_parameter liu_west node sir storvik")
+PLOTS = tuple(plots.__all__)
+FILTERS = tuple(name.removesuffix(PRESET_SUFFIX) for name in paramfilter.__all__ if name.endswith(PRESET_SUFFIX))
 """The presets, such as `storvik` for `storvik_filter`."""
-Plots = StrEnum(
-    "Plots",
-    "dashboard evidence forecast forest health one_step pairs parameters prior_posterior ranks state",
-)
-WARNINGS = tuple(code.code for code in CODES)
 
 
 def known_model(name: str) -> str:
@@ -42,15 +38,9 @@ def known_model(name: str) -> str:
     )
 
 
-def complete_model(incomplete: str) -> list[str]:
-    """Return the built-in models that a word may become."""
-    return _beginning_with(incomplete, MODELS)
+def completing(names: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return the function that finds what a word may become."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
-def complete_warning(incomplete: str) -> list[str]:
-    """Return the codes of warnings that a word may become."""
-    return _beginning_with(incomplete, WARNINGS)
-
-
-def _beginning_with(incomplete: str, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]
+complete_model, complete_warning = completing(MODELS), completing([code.code for code in CODES])

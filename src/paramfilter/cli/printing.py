@@ -1,24 +1,25 @@
-"""What the command line writes: tables for people, JSON for programs."""
+"""What the command line writes: a table for people, JSON for programs."""
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
-from rich.console import Console, Group
-from rich.table import Table
 
+from paramfilter.filters import Posterior
 from paramfilter.labels import components_of
-from paramfilter.particles import Posterior
 
 LEVELS = (0.05, 0.5, 0.95)
 
-console = Console(highlight=False)
-aside = Console(stderr=True, highlight=False)
+
+def aside(text: str) -> None:
+    """Write a line that is no result."""
+    print(text, file=sys.stderr)
 
 
 def summary_of(posterior: Posterior) -> dict[str, dict[str, float]]:
@@ -33,15 +34,12 @@ def summary_of(posterior: Posterior) -> dict[str, dict[str, float]]:
     return rows
 
 
-def table_of(rows: Mapping[str, Mapping[str, Any]], heading: str) -> Group:
-    """Make a table with a row for each entry, under a line that says what it is."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column()
-    for column in next(iter(rows.values())):
-        table.add_column(column, justify="right")
+def print_table(rows: Mapping[str, Mapping[str, float]]) -> None:
+    """Write a line for each entry, below the names of the figures."""
+    width = max(map(len, rows)) + 2
+    print(" " * width + "".join(f"{name:>11}" for name in next(iter(rows.values()))))
     for label, row in rows.items():
-        table.add_row(label, *(f"{value:.4g}" for value in row.values()))
-    return Group(heading, table)
+        print(f"{label:<{width}}" + "".join(f"{value:>11.4g}" for value in row.values()))
 
 
 def print_json(value: Any) -> None:

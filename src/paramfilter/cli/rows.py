@@ -1,7 +1,7 @@
 """Rows of data from a file or a pipe: CSV, JSON lines or Parquet.
 
 A CSV file may have a heading; if its first line is all numbers, the columns are called y, or y1, y2, ... Empty cells,
-`NA`, `NaN` and `null` are missing values. A line of JSON is an object, a number or a list of numbers.
+`NA`, `NaN` and `null` are missing values. A line of JSON is an object.
 
 One line is one row, so a quoted cell cannot hold a line break, and a torn line cannot spoil the next one. `skip` is
 called with the number of each line that cannot be read, and with the reason. A blank line is
@@ -46,8 +46,8 @@ MISSING = frozenset({"", "na", "nan", "null", "none"})
 UNREADABLE = (ValueError, csv.Error, RecursionError)
 
 
-def read(source: str, skip: Skip) -> tuple[list[str], Any]:
-    """Return the columns of a file or of standard input, and its rows as they arrive; of Parquet, the whole table."""
+def read(source: str, skip: Skip) -> tuple[list[str], Rows]:
+    """Return the columns of a file or of standard input, and its rows as they arrive."""
     if source == STANDARD_INPUT:
         return read_lines(sys.stdin.buffer, skip)
     path = Path(source)
@@ -59,7 +59,7 @@ def read(source: str, skip: Skip) -> tuple[list[str], Any]:
         table = extra("pyarrow.parquet", "tables").read_table(path)
     except (OSError, ValueError) as error:  # pyarrow raises these and their subclasses
         raise DataError(f"{path} is not a Parquet file that can be read ({error}). Write it again.") from error
-    return table.column_names, table
+    return table.column_names, enumerate(table.to_pylist(), 1)
 
 
 def read_lines(lines: Iterable[bytes], skip: Skip) -> tuple[list[str], Rows]:
@@ -73,7 +73,7 @@ def read_lines(lines: Iterable[bytes], skip: Skip) -> tuple[list[str], Rows]:
         raise DataError("there are no data: the source holds no row.")
     try:
         first = line.decode(ENCODING)
-        if first.lstrip().startswith(("{", "[")):
+        if first.lstrip().startswith("{"):
             return _read_json(itertools.chain(head, numbered), skip)
         separator = next((mark for mark in "\t;," if mark in first), ",")
         cells = _cells(first, separator)
@@ -89,22 +89,15 @@ def read_lines(lines: Iterable[bytes], skip: Skip) -> tuple[list[str], Rows]:
 
 
 def _read_json(numbered: Iterable[tuple[int, bytes]], skip: Skip) -> tuple[list[str], Rows]:
-    names: list[str] = []
-
     def parse(line: bytes) -> Row:
-        try:
-            found = json.loads(line.decode(ENCODING))
-        except ValueError as error:
-            raise DataError(f"it is not JSON ({error}); write one object, list or number in a line.") from None
+        found = json.loads(line.decode(ENCODING))
         if not isinstance(found, dict):
-            cells = found if isinstance(found, list) else [found]
-            found = _row(names or _names(len(cells)), cells)
-        names.extend([] if names else found)
+            raise DataError("it is not an object; write the name of each number beside it.")
         return found
 
     rows = each(((number, line) for number, line in numbered if line.strip()), parse, skip)
     first = next(rows, None)
-    return names, rows if first is None else itertools.chain([first], rows)
+    return ([], rows) if first is None else (list(first[1]), itertools.chain([first], rows))
 
 
 def each(numbered: Iterable[tuple[int, Any]], parse: Callable[[Any], Row], skip: Skip) -> Rows:

@@ -8,6 +8,6 @@ from .diagnosis import Finding as Finding
 from .diagnosis import Record as Record
 from .diagnosis import diagnose as diagnose
 from .diagnosis import examine as examine
-from .saved import record_of as record_of
+from .diagnosis import record_of as record_of
 
 __all__: list[str]

@@ -156,19 +156,8 @@ UNSURE = Code(
     ),
 )
 
-CODES = (
-    FEW_EFFECTIVE,
-    INACCURATE,
-    SURPRISED,
-    ROLLED_BACK,
-    NOT_A_NUMBER,
-    IMPROPER,
-    REFUSED,
-    OVERFLOW,
-    SKIPPED,
-    FEW_NODES,
-    UNSURE,
-)
+CODES = tuple(one for one in vars().values() if isinstance(one, Code))
+"""All of them, in the order of their numbers."""
 
 
 def explain(what: str | SupportsInt) -> str:

@@ -6,31 +6,30 @@ beliefs never raise some of the flags.
 
 from __future__ import annotations
 
-import json
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from paramfilter.arguments import require_kind
 from paramfilter.diagnostics import codes
 from paramfilter.diagnostics.codes import Code
-from paramfilter.filters import History, StepInfo
+from paramfilter.filters import History, StepInfo, figures_of
 from paramfilter.filters.step_info import NUM_FORECASTS
+from paramfilter.labels import PIT
+from paramfilter.nodes import NodeInfo
 from paramfilter.numerics.ranks import count_ranks, uniformity_p_value
-from paramfilter.outcome import Outcome
+from paramfilter.particles import ParticleInfo
 
 LEAST_ESS = 0.05
 """Median effective sample size, or number of distinct values of theta, as a share of N, below which W01 is given."""
 
 LARGEST_ERROR = 0.25
 """Estimated error of a posterior mean, in posterior sds, above which W14 is given."""
-
-MANY_MISSING = 0.1
-"""Share of steps without an observation from which the heading tells of them."""
 
 SURPRISE_LIMIT = 1e-6
 """Probability of ranks as uneven as these, if the model were right, below which there is a warning."""
@@ -40,11 +39,10 @@ NUM_RANKS = NUM_FORECASTS + 1
 FEWEST_RANKS = 50
 """A chi-square test needs about five expected ranks a bin."""
 
-NODES = ("Kalman", "FiniteState", "Guided", "LinearPredictor", "AssumedDensity", "Particles")
-RAISED_BY = {codes.IMPROPER: ("Grid", "Taylor"), codes.FEW_NODES: NODES}
+RAISED_BY = {codes.IMPROPER: ("Grid", "Taylor")}
 """Beliefs that raise the flags of a code; no other belief looks for what it reports."""
 
-NOT_OF_NODES = (codes.ROLLED_BACK, codes.NOT_A_NUMBER, codes.OVERFLOW)
+NOT_OF_NODES = (codes.ROLLED_BACK, codes.NOT_A_NUMBER, codes.IMPROPER, codes.OVERFLOW)
 """Flags of particles that a node filter never raises: a node that the model gives no number for loses its weight."""
 
 WIDTH, INDENT = 100, "      "
@@ -76,7 +74,7 @@ class Diagnosis:
     """What a run looks like; each check stands in exactly one of three lists.
 
     Attributes:
-        heading: How many steps and particles, and how many steps had no observation, if these are many.
+        heading: The model, and how many steps and particles.
         passed: Checks that were made and found nothing.
         findings: What was found.
         not_judged: Checks that could not be made, each with the reason.
@@ -116,25 +114,11 @@ class Record:
     """All that the checks look at.
 
     Attributes:
-        fingerprint: Fingerprint of the filter, as JSON.
-        time: How many observations have been taken in.
-        unit: What the filter has many of: "nodes" or "particles".
-        outcome: All flags raised so far.
-        num_values: Distinct values of theta among the particles at the end.
-        skips_outliers: Whether the filter has a `OutlierGate`.
-        error: Estimated error of the posterior means in posterior sds: the parts that were measured, NaN if none was.
-        error_not_measured: Which part was not measured and why; empty if all were.
+        run: Figures of the whole run by name, as `figures_of` returns them.
         info: What happened at each step of the history.
     """
 
-    fingerprint: str
-    time: int
-    unit: str
-    outcome: int
-    num_values: int
-    skips_outliers: bool
-    error: float
-    error_not_measured: str
+    run: Mapping[str, Any]
     info: StepInfo
 
 
@@ -147,67 +131,47 @@ def diagnose(state: Any, history: History) -> Diagnosis:
     """
     call = "The call is diagnose(state, history), with both as run returned them."
     require_kind(history, History, "history", call)
-    require_kind(state, history.filter.state_kind, "state", call)
-    filter, error = history.filter, history.filter.posterior(state).error()
-    record = Record(
-        fingerprint=state.fingerprint,
-        time=int(state.time),
-        unit=filter.unit,
-        outcome=int(state.outcome),
-        num_values=count_distinct(np.asarray(filter.particles(state)[1])),
-        skips_outliers=getattr(filter, "outliers", None) is not None,
-        error=error.largest,
-        error_not_measured=error.not_measured,
-        info=history.info,
-    )
-    return examine(record)
+    require_kind(state, history.filter.engine.state_kind, "state", call)
+    filter = history.filter
+    return examine(Record(figures_of(filter, state, filter.posterior(state).error()), history.info))
 
 
-def count_distinct(values: np.ndarray) -> int:
-    """Return how many of the rows differ."""
-    return len(np.unique(values, axis=0))
+def record_of(tree: Any) -> Record:
+    """Return what `examine` looks at, from a `DataTree` made by `to_datatree`."""
+    figures = {str(name): jnp.asarray(values) for name, values in tree["filter_stats"].data_vars.items()}
+    ranks = {name.removeprefix(PIT): figures.pop(name) for name in tuple(figures) if name.startswith(PIT)}
+    pit = ranks["y"] if list(ranks) == ["y"] else ranks  # an array alone has no name, as the model observes it
+    kind = NodeInfo if tree.attrs["unit"] == "nodes" else ParticleInfo
+    return Record(tree.attrs, kind(pit=pit, forecast=None, **figures))
 
 
 def examine(record: Record) -> Diagnosis:
     """Look at a record, of a run or of a saved result."""
-    fingerprint = json.loads(record.fingerprint)
-    size = f"{fingerprint['particles']} {record.unit}, {fingerprint['belief']}"
-    heading = f"{fingerprint['model']}: {len(record.info.ess)} steps, {size}"
-    heading += _gaps(record.info)
-    judged = {code: _judge(code, record, fingerprint) for code in codes.CODES}
+    run = record.run
+    judged = {code: _judge(code, record) for code in codes.CODES}
     return Diagnosis(
-        heading,
+        f"{run['model']}: {len(record.info.ess)} steps, {run['num_particles']} {run['unit']}, {run['belief']}",
         passed=tuple(code for code, verdict in judged.items() if verdict is None),
         findings=tuple(verdict for verdict in judged.values() if isinstance(verdict, Finding)),
         not_judged=tuple(verdict for verdict in judged.values() if isinstance(verdict, NotJudged)),
     )
 
 
-def _gaps(info: StepInfo) -> str:
-    """Say how many steps had no observation, if they are many: nothing was learned in them."""
-    gained, ranks = np.asarray(info.log_evidence_increment), jax.tree.leaves(info.pit)
-    is_blank = np.all([np.isnan(np.reshape(rank, (len(gained), -1))).all(axis=1) for rank in ranks], axis=0)
-    flags = int(Outcome.OUTLIER_SKIPPED | Outcome.OBSERVATION_NOT_FINITE)
-    missing = (gained == 0) & is_blank & ((np.asarray(info.outcome) & flags) == 0)
-    if np.sum(missing) < MANY_MISSING * max(len(gained), 1):
-        return ""
-    return f"\n{np.sum(missing)} of {len(gained)} steps had no observation ({np.mean(missing):.0%})."
-
-
-def _judge(code: Code, record: Record, fingerprint: dict[str, Any]) -> Finding | NotJudged | None:
+def _judge(code: Code, record: Record) -> Finding | NotJudged | None:
     """Return what a check found, why it could not be made, or None if it passed."""
     if (flagged := _flagged(code, record)) is not None:
         return flagged
     if len(record.info.ess) == 0:
         return NotJudged(code, "no steps")
     if code in FIGURES:
-        return FIGURES[code](record, fingerprint)
-    belief = fingerprint["belief"]
-    if record.unit == "nodes" and code in NOT_OF_NODES:
+        return FIGURES[code](record)
+    belief, has_nodes = record.run["belief"], record.run["unit"] == "nodes"
+    if has_nodes and code in NOT_OF_NODES:
         return NotJudged(code, "not looked for with nodes")
-    if code in RAISED_BY and not any(name in belief for name in RAISED_BY[code]):
+    is_of_others = code in RAISED_BY and not any(name in belief for name in RAISED_BY[code])
+    if is_of_others or (code is codes.FEW_NODES and not has_nodes):
         return NotJudged(code, f"not looked for with {belief}")
-    if code is codes.SKIPPED and not record.skips_outliers:
+    if code is codes.SKIPPED and not record.run["skips_outliers"]:
         return NotJudged(code, "no OutlierGate")
     return None
 
@@ -219,37 +183,39 @@ def _flagged(code: Code, record: Record) -> Finding | None:
     times = np.flatnonzero(outcomes & flags)
     if len(times):
         share = f"{len(times)} of {len(outcomes)} steps, first at step {times[0] + 1}, last at {times[-1] + 1}"
-        largest = np.max(np.nan_to_num(np.asarray(record.info.approximation_error), nan=np.inf))
-        extra = f"; the largest error was {largest:.2g} nats" if code is codes.INACCURATE else ""
+        extra = ""
+        if isinstance(record.info, ParticleInfo) and code is codes.INACCURATE:
+            largest = np.max(np.nan_to_num(np.asarray(record.info.approximation_error), nan=np.inf))
+            extra = f"; the largest error was {largest:.2g} nats"
         return Finding(code, f"in {share}{extra}.")
-    return Finding(code, "before the steps of this history.") if record.outcome & flags else None
+    return Finding(code, "before the steps of this history.") if int(record.run["outcome"]) & flags else None
 
 
-def _check_weights(record: Record, fingerprint: dict[str, Any]) -> Finding | None:
-    num_particles = fingerprint["particles"]
+def _check_weights(record: Record) -> Finding | None:
+    num_particles, num_distinct = record.run["num_particles"], record.run["num_distinct"]
     share = np.median(np.asarray(record.info.ess)) / num_particles
     if share < LEAST_ESS:
         return Finding(codes.FEW_EFFECTIVE, f"the median effective sample size is {share:.1%} of N.")
-    if record.num_values <= max(1, LEAST_ESS * num_particles):
-        held = f"{num_particles} particles hold {record.num_values} distinct values of theta."
-        return Finding(codes.FEW_EFFECTIVE, held)
+    if num_distinct <= max(1, LEAST_ESS * num_particles):
+        return Finding(codes.FEW_EFFECTIVE, f"{num_particles} particles hold {num_distinct} distinct values of theta.")
     return None
 
 
-def _check_error(record: Record, fingerprint: dict[str, Any]) -> NotJudged | None:
+def _check_error(record: Record) -> NotJudged | None:
     """Tell whether an error was measured at all; one that is too large raises a flag."""
-    if np.any(np.asarray(record.info.approximation_error)) and record.unit != "nodes":
+    if isinstance(record.info, ParticleInfo) and np.any(np.asarray(record.info.approximation_error)):
         return None
-    return NotJudged(codes.INACCURATE, f"{fingerprint['belief']} reports no approximation error")
+    return NotJudged(codes.INACCURATE, f"{record.run['belief']} reports no approximation error")
 
 
-def _check_estimate(record: Record, fingerprint: dict[str, Any]) -> Finding | NotJudged | None:
-    if record.error > LARGEST_ERROR:
-        return Finding(codes.UNSURE, f"by about {record.error:.2f} posterior sds (limit {LARGEST_ERROR}).")
-    return NotJudged(codes.UNSURE, record.error_not_measured) if record.error_not_measured else None
+def _check_estimate(record: Record) -> Finding | NotJudged | None:
+    error, not_measured = record.run["error"], record.run["error_not_measured"]
+    if error > LARGEST_ERROR:
+        return Finding(codes.UNSURE, f"by about {error:.2f} posterior sds (limit {LARGEST_ERROR}).")
+    return NotJudged(codes.UNSURE, not_measured) if not_measured else None
 
 
-def _check_forecasts(record: Record, fingerprint: dict[str, Any]) -> Finding | NotJudged | None:
+def _check_forecasts(record: Record) -> Finding | NotJudged | None:
     too_few = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(record.info.pit):
         ranks = np.reshape(np.asarray(leaf), (len(leaf), -1))
@@ -268,7 +234,7 @@ def _check_forecasts(record: Record, fingerprint: dict[str, Any]) -> Finding | N
     return NotJudged(codes.SURPRISED, reason) if too_few else None
 
 
-FIGURES: dict[Code, Callable[[Record, dict[str, Any]], Finding | NotJudged | None]] = {
+FIGURES: dict[Code, Callable[[Record], Finding | NotJudged | None]] = {
     codes.FEW_EFFECTIVE: _check_weights,
     codes.INACCURATE: _check_error,
     codes.SURPRISED: _check_forecasts,

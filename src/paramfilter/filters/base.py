@@ -1,224 +1,232 @@
-"""What `run`, `predict`, `save`, `Fleet`, results and diagnostics know of a filter: all that the families share.
+"""The filter as its user sees it, and the posterior that it gives.
 
-A filter holds no data: its state does. `init` makes a state, `step` takes in one observation and is pure, `posterior`
-reads what is known of theta.
+A filter holds no data: its state does. `init` makes a state, `step` processes one observation and is pure, `posterior`
+reads what is known of theta. Everything else is behind `engine`.
 """
 
 from __future__ import annotations
 
-import functools
+import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Float, PyTree
 
-from paramfilter.arguments import require_kind
-from paramfilter.data import as_inputs, as_observation, common_length, require_same_names
-from paramfilter.errors import DataError
-from paramfilter.filters.estimates import Moments
-from paramfilter.filters.fingerprint import first_difference
-from paramfilter.filters.window import WINDOW, window_of
-from paramfilter.inspect.probe import ModelShapes, probe
+from paramfilter.arguments import require_key, whole_number
+from paramfilter.filters.engine import Engine
+from paramfilter.filters.estimates import ErrorEstimate, Values, levels_of
+from paramfilter.filters.step_info import in_brief
+from paramfilter.filters.window import window_of
+from paramfilter.labels import prior_in_brief
 from paramfilter.model import StateSpaceModel
 from paramfilter.tracing import RUN_ONCE, is_traced
-from paramfilter.types import Inputs, KeyArray, Observation
-from paramfilter.waiting import announced
-
-BEGIN = (
-    "Begin with state = filter.init(jax.random.key(0)); step and run return a pair, the new state and what "
-    "happened. The calls are filter.step(state, y) and run(filter, state, ys)."
-)
+from paramfilter.types import Inputs, KeyArray, Observation, Theta
 
 
 @dataclass(frozen=True, eq=False)
-class Filter(ABC):
-    """A model, and how to learn its parameters while filtering."""
+class Filter:
+    """A model, and how to learn its parameters while filtering.
 
-    model: StateSpaceModel
-    choice: str = field(default="", init=False, repr=False)
-    """Which filter a preset has chosen for the model, and why."""
-    _compiled: dict[tuple[Callable, str], Callable] = field(default_factory=dict, init=False, repr=False)
+    Attributes:
+        engine: What `run`, `predict`, `save` and `Fleet` need of the filter; no user does.
+        choice: Which filter a preset has chosen for the model, and why.
+    """
 
-    state_kind: ClassVar[type]
-    """The class of its states."""
+    engine: Engine
+    choice: str = ""
 
-    unit: ClassVar[str]
-    """What it has many of: "nodes" or "particles"."""
+    def __repr__(self) -> str:
+        return repr(self.engine)
 
-    def note_choice(self, choice: str) -> None:
-        """Note why this filter was made, here and in the log."""
-        object.__setattr__(self, "choice", choice)
-        logging.getLogger("paramfilter").info("%s: %s", self.model.name, choice)
+    def __eq__(self, other: object) -> bool:
+        """Tell whether another filter has the same fingerprint, so that records of both can be joined."""
+        return isinstance(other, Filter) and other.fingerprint == self.fingerprint
 
-    @cached_property
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """What tells this filter from another."""
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
 
     @property
-    @abstractmethod
+    def model(self) -> StateSpaceModel:
+        """The model."""
+        return self.engine.model
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this filter from another."""
+        return self.engine.fingerprint
+
+    @property
     def size(self) -> int:
-        """The number of particles: of states, or of values of theta."""
+        """The number of nodes or particles."""
+        return self.engine.size
 
-    @abstractmethod
     def init(self, key: KeyArray, inputs: Inputs = None) -> Any:
-        """Return the state before any data."""
+        """Return the state before any data: draws from the prior.
 
-    @abstractmethod
+        Args:
+            key: A typed key, `jax.random.key(seed)`; the state carries it on.
+            inputs: Covariates passed to the model's `initial`; None if it uses none.
+        """
+        require_key(key, "filter.init(key)")
+        return self.engine.init(key, self.engine.as_inputs(inputs))
+
     def step(self, state: Any, y: Observation, inputs: Inputs = None) -> tuple[Any, Any]:
-        """Take in one observation."""
-
-    def step_if(self, state: Any, y: Observation, inputs: Inputs, has_one: Bool[Array, ""]) -> tuple[Any, Any]:
-        """Take in one observation if there is one; if not, what is said of the step means nothing. Inside a trace."""
-        nothing = jax.tree.map(
-            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(self.step, state, y, inputs)[1]
-        )
-        return jax.lax.fori_loop(
-            0, has_one.astype(int), lambda _, carry: self.step(carry[0], y, inputs), (state, nothing)
-        )
-
-    def take_in(self, state: Any, ys: Observation, inputs: Inputs, length: Int[Array, ""]) -> Any:
-        """Take in the first rows of a window; inside a trace."""
-        take_one = lambda now, state: self.step(state, *jax.tree.map(lambda leaf: leaf[now], (ys, inputs)))[0]
-        return jax.lax.fori_loop(0, length, take_one, state)
-
-    def catch_up(self, state: Any, ys: Observation, inputs: Inputs = None) -> Any:
-        """Process a sequence of observations without a history: faster than `run`, and equal to it up to rounding.
+        """Process one observation: pure, compiled once, and itself usable under jit, vmap and scan.
 
         Args:
             state: Current state, from `init`, `step` or `run`.
-            ys: Observations with a leading time axis; NaN where missing.
-            inputs: Covariates with the same leading axis; None if the model uses none.
+            y: The observation; NaN where missing.
+            inputs: Covariates of this step, passed to `transition` and `observation`; None if the model uses none.
 
         Returns:
-            The state after the last observation.
-
-        Example:
-            >>> import jax, paramfilter as pf
-            >>> filter = pf.sir_filter(pf.models.linear_gaussian(), 100)
-            >>> state = filter.catch_up(filter.init(jax.random.key(0)), [0.1, float("nan"), 0.3])
-            >>> int(state.time)
-            3
+            The new state, and a `StepInfo` that says what happened.
         """
-        self.require_own(state)
-        ys = self.as_observation(ys, leading=("time",))
-        length = common_length(ys)
-        inputs = self.as_inputs(inputs, "ys", length)
-        for start in range(0, length, WINDOW):
-            ys_now, inputs_now = window_of((ys, inputs), start)
-            state = self.pass_over(state, ys_now, inputs_now, min(WINDOW, length - start))
-        return state
+        engine = self.engine
+        engine.require_own(state)
+        y, inputs = engine.as_observation(y), engine.as_inputs(inputs)
+        if is_traced((state, y, inputs)):
+            return engine.compiled(type(engine).step)(state, y, inputs)
+        rows = jax.tree.map(lambda leaf: leaf[None], (y, inputs))
+        ys, inputs = window_of(rows)
+        state, records = engine.advance(state, ys, inputs, 1)
+        return state, jax.tree.map(lambda leaf: leaf[0], records.info)
 
-    def pass_over(self, state: Any, ys: Observation, inputs: Inputs, num_steps: int) -> Any:
-        """Process the first rows of a window and keep no history."""
-        return self.compiled(_take_in)(state, ys, inputs, np.int32(num_steps))
-
-    @abstractmethod
-    def posterior(self, state: Any) -> Any:
-        """Return the posterior of theta."""
-
-    @abstractmethod
-    def advance(self, state: Any, ys: Observation, inputs: Inputs, num_steps: int) -> tuple[Any, Any]:
-        """Take in the first rows of a window; return the state and a history with `num_steps` rows filled."""
-
-    @abstractmethod
-    def summary(self, state: Any, info: Any) -> Any:
-        """Return one row of the history."""
-
-    @abstractmethod
-    def moments(self, state: Any) -> Moments:
-        """Return mean and variance of each parameter, at little cost; inside a trace."""
-
-    def read_moments(self, state: Any) -> Moments:
-        """Return the same as exactly as can be; inside a trace."""
-        return self.moments(state)
-
-    @abstractmethod
-    def forecast_moments(
-        self, state: Any, y: Observation, inputs: Inputs
-    ) -> tuple[Float[Array, " obs"], Float[Array, " obs"]]:
-        """Return mean and sd of each component of the next observation, of which `y` has the form; inside a trace.
-
-        A step makes the same forecast before it takes `y` in, so XLA computes both once.
-        """
-
-    @abstractmethod
-    def state_moments(self, state: Any) -> tuple[PyTree, PyTree]:
-        """Return mean and variance of x_t given all observations so far; inside a trace."""
-
-    def state_mean(self, state: Any) -> PyTree:
-        """Return the filtered mean of the state, E[x_t | y_1..y_t], in the form of the model's own state.
+    def posterior(self, state: Any) -> Posterior:
+        """Return the posterior of theta.
 
         Args:
             state: Of the filter, from `init`, `step` or `run`.
         """
-        return self._state_mean_and_sd(state)[0]
+        self.engine.require_own(state)
+        return self.engine.posterior(state)
 
-    def state_sd(self, state: Any) -> PyTree:
-        """Return the filtered standard deviation of each component of the state, in the form of the model's own state.
+
+def note_choice(filter: Filter, choice: str) -> None:
+    """Note why a filter was made, in the filter and in the log."""
+    object.__setattr__(filter, "choice", choice)
+    logging.getLogger("paramfilter").info("%s: %s", filter.model.name, choice)
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior(ABC):
+    """Posterior of the parameters. Every method returns a dict keyed by parameter name, in the original units."""
+
+    engine: Engine
+    state: Any
+
+    def __repr__(self) -> str:
+        names = prior_in_brief(self.engine.model.prior)
+        return f"{type(self).__name__}({names}; {in_brief(self.state, self.engine.unit)})"
+
+    def mean(self) -> dict[str, Values]:
+        """Return the posterior mean of each parameter."""
+        return self._in_order(self._means_and_sds()[0])
+
+    def sd(self) -> dict[str, Values]:
+        """Return the posterior standard deviation of each parameter."""
+        return self._in_order(self._means_and_sds()[1])
+
+    def quantile(self, q: float | Sequence[float]) -> dict[str, Values]:
+        """Return quantiles of each parameter.
 
         Args:
-            state: Of the filter, from `init`, `step` or `run`.
-        """
-        return self._state_mean_and_sd(state)[1]
+            q: One level between 0 and 1, or a sequence of levels, which adds a leading axis.
 
-    def _state_mean_and_sd(self, state: Any) -> tuple[PyTree, PyTree]:
-        self.require_own(state)
-        found = self.compiled(_state_mean_and_sd, compiler_options=RUN_ONCE)(state)
+        Returns:
+            A dict such as `{"phi": array([0.70, 0.88])}` for `quantile([0.05, 0.95])`.
+        """
+        return self._in_order(self._quantiles(levels_of(q)))
+
+    def sample(self, key: KeyArray, num_draws: int) -> dict[str, Values]:
+        """Draw parameters from the posterior.
+
+        Args:
+            key: Random key, `jax.random.key(seed)`.
+            num_draws: Number of draws. A new number does not compile again.
+
+        Returns:
+            A dict with a leading axis of draws.
+        """
+        require_key(key, "posterior.sample(key, num_draws)")
+        call = "The call is posterior.sample(key, num_draws)."
+        return self._in_order(self._draws(key, whole_number(num_draws, "num_draws", 1, call)))
+
+    @abstractmethod
+    def log_prob(self, theta: Theta) -> Float[Values, ""]:
+        """Return the posterior log density at theta, in the original units.
+
+        Args:
+            theta: A value for each named parameter.
+        """
+
+    @abstractmethod
+    def error(self) -> ErrorEstimate:
+        """Return the estimated error of each posterior mean, in posterior standard deviations.
+
+        Where a part was not measured, the values are NaN, and `error().not_measured` gives the reason.
+        """
+
+    @abstractmethod
+    def error_so_far(self) -> ErrorEstimate:
+        """Return what is known of the error without further work."""
+
+    def state_mean(self) -> PyTree:
+        """Return the filtered mean of the state, E[x_t | y_1..y_t], in the form of the model's own state."""
+        return self._state_mean_and_sd()[0]
+
+    def state_sd(self) -> PyTree:
+        """Return the filtered standard deviation of each component of the state, in the form of the model's own."""
+        return self._state_mean_and_sd()[1]
+
+    def _state_mean_and_sd(self) -> tuple[PyTree, PyTree]:
+        found = self.engine.compiled(_state_mean_and_sd, compiler_options=RUN_ONCE)(self.state)
         return found if is_traced(found) else jax.tree.map(np.asarray, found)
 
     @abstractmethod
-    def draw_joint(
-        self, state: Any, key_choose: KeyArray, keys_draw: Key[Array, " draw"]
-    ) -> tuple[PyTree, Float[Array, "draw param"]]:
-        """Draw (x_t, theta) together, one pair for each key; inside a trace."""
+    def _means_and_sds(self) -> tuple[Mapping[str, Values], Mapping[str, Values]]:
+        """Return mean and standard deviation of each parameter."""
 
     @abstractmethod
-    def particles(self, state: Any) -> tuple[PyTree, Float[Array, "particle param"], Float[Array, " particle"]]:
-        """Return state, theta's coordinates and log weight of each particle."""
+    def _quantiles(self, levels: Float[np.ndarray, "..."]) -> Mapping[str, Values]:
+        """Return quantiles of each parameter."""
 
-    @cached_property
-    def shapes(self) -> ModelShapes:
-        """What one state and one observation look like."""
-        return probe(self.model)
+    @abstractmethod
+    def _draws(self, key: KeyArray, num_draws: int) -> Mapping[str, Values]:
+        """Draw parameters."""
 
-    def require_own(self, state: Any) -> None:
-        """Refuse what is not a state, and a state that another filter made."""
-        require_kind(state, self.state_kind, "state", BEGIN)
-        difference = first_difference(state.fingerprint, self.fingerprint)
-        if difference is not None:
-            raise DataError(
-                f"this state belongs to another filter; {difference}. Use filter.init, or the filter it came from."
-            )
-
-    def compiled(self, function: Callable, **options: Any) -> Callable:
-        """Return `jax.jit` of `function(filter, ...)`, made once for this filter and each set of options."""
-        key = function, repr(sorted(options.items()))
-        if key not in self._compiled:
-            self._compiled[key] = announced(functools.partial(function, self), "compiling", **options)
-        return self._compiled[key]
-
-    def as_observation(self, y: Observation, leading: tuple[str, ...] = ()) -> Observation:
-        """Turn y into float arrays and check them; `leading` names axes in front of one observation's."""
-        return as_observation(y, self.shapes.y, self.shapes.whole, self.shapes.supports, leading)
-
-    def as_inputs(self, inputs: Inputs, ruler: str = "", length: int | None = None) -> Inputs:
-        """Turn inputs into arrays and check that they are those of the model; see `data.as_inputs`."""
-        require_same_names(inputs, self.model.example_inputs, self.model.name)
-        return as_inputs(inputs, ruler, length)
+    def _in_order(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """Put names in the order of the prior: what JAX returns is in that of the alphabet."""
+        return {name: values[name] for name in self.engine.model.parameters.names}
 
 
-def _take_in(filter: Filter, state: Any, ys: Observation, inputs: Inputs, length: Int[Array, ""]) -> Any:
-    return filter.take_in(state, ys, inputs, length)
-
-
-def _state_mean_and_sd(filter: Filter, state: Any) -> tuple[PyTree, PyTree]:
-    mean, variance = filter.state_moments(state)
+def _state_mean_and_sd(engine: Engine, state: Any) -> tuple[PyTree, PyTree]:
+    mean, variance = engine.state_moments(state)
     return mean, jax.tree.map(jnp.sqrt, variance)
+
+
+def figures_of(filter: Filter, state: Any, error: Any) -> dict[str, Any]:
+    """Return the figures of a whole run, which a saved result holds as well.
+
+    `error` is that of the posterior means in posterior sds: the parts that were measured, and which were not.
+    """
+    engine, fingerprint = filter.engine, json.loads(state.fingerprint)
+    return {
+        "model": fingerprint["model"],
+        "belief": fingerprint["belief"],
+        "num_particles": fingerprint["particles"],
+        "num_distinct": len(np.unique(np.asarray(engine.particles(state)[1]), axis=0)),
+        "unit": engine.unit,
+        "num_observations": int(state.time),
+        "log_evidence": float(state.log_evidence),
+        "outcome": int(state.outcome),
+        "skips_outliers": int(engine.outliers is not None),
+        "error": error.largest,
+        "error_not_measured": error.not_measured,
+        "fingerprint": state.fingerprint,
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -29,19 +30,6 @@ class Summary:
     quantiles: PyTree
 
 
-@dataclass(frozen=True, eq=False)
-class Maker:
-    """The filter that made a record; equal to another with the same fingerprint, so that records can be joined."""
-
-    filter: Filter
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Maker) and other.filter.fingerprint == self.filter.fingerprint
-
-    def __hash__(self) -> int:
-        return hash(self.filter.fingerprint)
-
-
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class History:
@@ -51,18 +39,13 @@ class History:
         theta: Posterior mean, sd and quantiles of each parameter.
         x: Filtered mean, sd and quantiles of the state, as the user's model has it.
         info: What happened: ess, log_evidence_increment, outcome, ...
-        maker: Whose record it is; not an array.
+        filter: The filter that was run; not an array. Histories of filters with the same fingerprint can be joined.
     """
 
     theta: Summary
     x: Summary
     info: StepInfo
-    maker: Maker = field(metadata={"static": True})
-
-    @property
-    def filter(self) -> Filter:
-        """The filter that was run."""
-        return self.maker.filter
+    filter: Filter = field(default=cast(Any, None), metadata={"static": True})
 
     def __len__(self) -> int:
         return len(self.info.ess)

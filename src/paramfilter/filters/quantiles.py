@@ -21,11 +21,11 @@ from paramfilter.parameters import Parameters
 def as_points(parameters: Parameters, z: Float[Array, "particle param"]) -> Float[Array, "particle component"]:
     """Return the points whose quantiles `as_theta` takes: coordinates, or values where a map mixes components."""
     names = parameters.names
-    if all(_is_of_single_numbers(parameters, name) for name in names):
+    if all(is_of_single_numbers(parameters, name) for name in names):
         return z
     theta = jax.vmap(parameters.constrain)(z)
     rows = [
-        z[:, parameters.slices[name]] if _is_of_single_numbers(parameters, name) else ravel_rows(theta[name])
+        z[:, parameters.slices[name]] if is_of_single_numbers(parameters, name) else ravel_rows(theta[name])
         for name in names
     ]
     return jnp.concatenate(rows, axis=1)
@@ -39,7 +39,7 @@ def as_theta(parameters: Parameters, quantiles: Float[Array, "level component"])
         stop = start + int(np.prod(shape, dtype=int))
         rows = quantiles[:, start:stop].reshape(len(quantiles), *shape)
         found[name], start = rows, stop
-        if _is_of_single_numbers(parameters, name):
+        if is_of_single_numbers(parameters, name):
             values = jax.vmap(parameters.bijectors[name])(rows)
             # A map that decreases, to a support with an upper bound alone, turns the order of levels round.
             found[name] = jnp.where(values[0] > values[-1], values[::-1], values)
@@ -60,7 +60,7 @@ def unravel_rows(like: PyTree, rows: Float[Array, "level component"]) -> PyTree:
     return structure.unflatten(shaped)
 
 
-def _is_of_single_numbers(parameters: Parameters, name: str) -> bool:
+def is_of_single_numbers(parameters: Parameters, name: str) -> bool:
     """Tell whether a parameter's map from coordinates treats each number on its own."""
     bijector: Any = parameters.bijectors[name]
     while isinstance(bijector, IndependentTransform):

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from paramfilter.tracing import is_traced, numbers
 
@@ -29,18 +29,13 @@ def in_brief(state: Any, unit: str) -> str:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class StepInfo:
-    """What happened in one step.
+    """What happened in one step, whatever the filter; each family adds its own.
 
     Attributes:
         ess: Effective sample size after weighting; 0 if the step failed.
         log_evidence_increment: log p(y_t | y_1..y_{t-1}); 0 for a missing or refused observation, -inf if the step
             failed.
         outcome: Flags of this step, 0 if all is well; `paramfilter.explain` puts them in words.
-        resampled: Whether particles were resampled before they moved.
-        num_nan: Particles for which the model returned NaN.
-        approximation_error: By how many nats (rms over the bulk) the particles' beliefs miss the exact ones so far;
-            0 for exact beliefs. Above 0.5 the outcome is flagged. Of a node filter: by how many posterior sds surfaces
-            may have moved the mean so far.
         forecast: Quantiles (5, 25, 50, 75, 95 %) of the forecast of y, made before y was seen, on a leading axis. Of a
             node filter: of a normal distribution with the mean and variance of the forecast.
         pit: Rank of y among the forecasts, between 0 and 1, for each component: uniform if the model is right; NaN if
@@ -50,9 +45,6 @@ class StepInfo:
     ess: Float[Array, ""]
     log_evidence_increment: Float[Array, ""]
     outcome: Int[Array, ""]
-    resampled: Bool[Array, ""]
-    num_nan: Int[Array, ""]
-    approximation_error: Float[Array, ""]
     forecast: PyTree
     pit: PyTree
 

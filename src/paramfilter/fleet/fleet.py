@@ -42,7 +42,6 @@ from paramfilter.fleet.population import Population, learn_population
 from paramfilter.fleet.rows import checked_lengths, count_before, fetch, first_of_all, first_rows
 from paramfilter.fleet.scores import FleetScores
 from paramfilter.fleet.state import FleetState, Ids, distinct, ids_of, keys_for, require_fresh, rows_of, text_of
-from paramfilter.nodes import NodeFilter
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.waiting import announced
 
@@ -85,7 +84,7 @@ class Fleet:
 
     def _compiled(self, function: Callable, **options: Any) -> Any:
         """Compile a function so that each device computes its own rows of the leading axis."""
-        function = functools.partial(function, self.filter)
+        function = functools.partial(function, self.filter.engine)
         if self.mesh is not None:
             rows = PartitionSpec(self.mesh.axis_names[0])
             function = jax.shard_map(function, mesh=self.mesh, in_specs=rows, out_specs=rows, check_vma=False)
@@ -116,7 +115,7 @@ class Fleet:
         keys = keys_for(key, ids + (None,) * (self._num_rows(max(len(ids), room)) - len(ids)))
         keys, inputs = (
             self._shared_out(keys),
-            self._filled(self.filter.as_inputs(inputs), np.arange(len(ids)), len(keys)),
+            self._filled(self.filter.engine.as_inputs(inputs), np.arange(len(ids)), len(keys)),
         )
         return FleetState(self._begin(keys, inputs, self._prior_of_rows(prior, len(keys))), rows_of(ids), key)
 
@@ -130,7 +129,7 @@ class Fleet:
         return jax.tree.map(spread, prior.normal)
 
     def _require_nodes(self, asker: str) -> None:
-        if not isinstance(self.filter, NodeFilter):
+        if self.filter.engine.unit != "nodes":
             raise ModelError(f"{asker} needs a fleet of node filters; got {self.filter!r}. Use pf.node_filter(model).")
 
     def step(
@@ -161,7 +160,7 @@ class Fleet:
                 f"mask must have one entry for each of {num_series} series, True if it has an observation; got shape "
                 f"{is_due.shape}. Use fleet.update(state, ids, ys) for a few series by name."
             )
-        given = self._filled((ys, self.filter.as_inputs(inputs), is_due), np.arange(num_series), state.num_rows)
+        given = self._filled((ys, self.filter.engine.as_inputs(inputs), is_due), np.arange(num_series), state.num_rows)
         series, info = self._step(state.series, *given)
         return replace(state, series=series), first_rows(num_series, info)
 
@@ -189,7 +188,7 @@ class Fleet:
         size = bucket(int(np.max(np.bincount(devices))))
         places = devices * size + count_before(devices)
         rows = self._filled(rows.astype(np.int32), places, self.num_devices * size, rest=own)
-        given = self._filled((ys, self.filter.as_inputs(inputs)), places, self.num_devices * size)
+        given = self._filled((ys, self.filter.engine.as_inputs(inputs)), places, self.num_devices * size)
         series, info = self._update(state.series, rows, *given)
         return replace(state, series=series), jax.tree.map(lambda leaf: fetch(leaf)[places], info)
 
@@ -240,7 +239,7 @@ class Fleet:
         num_series = len(state.row_of)
         ys = self._observations(ys, num_series, ("series", "time"))
         lengths = checked_lengths(lengths, num_series, jax.tree.leaves(ys)[0].shape[1])
-        inputs = self.filter.as_inputs(inputs)
+        inputs = self.filter.engine.as_inputs(inputs)
         for start in range(0, max(int(np.max(lengths)), 1), WINDOW):
             given = (*window_of((ys, inputs), start, WINDOW, axis=1), np.clip(lengths - start, 0, WINDOW))
             yield self._filled(given, np.arange(num_series), state.num_rows)
@@ -331,9 +330,9 @@ class Fleet:
         """
         saved = checkpoint.read(path, checkpoint.FLEET, self.filter)
         ids, key = ids_of(saved.header["ids"]), jax.random.key(0, impl=saved.header["key_impl"])
-        begin = jax.vmap(self.filter.init, in_axes=(0, None))
+        begin = jax.vmap(self.filter.engine.init, in_axes=(0, None))
         series = jax.eval_shape(
-            begin, jax.random.split(key, len(ids)), self.filter.as_inputs(saved.first_inputs(self.filter))
+            begin, jax.random.split(key, len(ids)), self.filter.engine.as_inputs(saved.first_inputs(self.filter))
         )
         found = saved.fill({"series": series, "key": key})
         return FleetState(self._arranged(found["series"], np.arange(len(ids))), rows_of(ids), found["key"])
@@ -380,7 +379,7 @@ class Fleet:
         )
         if task not in self._forecasts:
             self._forecasts[task] = self._compiled(task.rows)
-        inputs = self._filled(self.filter.as_inputs(inputs), np.arange(len(state.row_of)), state.num_rows)
+        inputs = self._filled(self.filter.engine.as_inputs(inputs), np.arange(len(state.row_of)), state.num_rows)
         found = first_rows(len(state.row_of), self._forecasts[task](state.series, inputs))
         levels_first = jax.tree.map(lambda leaf: np.moveaxis(leaf, 1, 0), found.quantiles)
         return replace(found, quantiles=levels_first, levels=np.asarray(task.levels))
@@ -394,7 +393,7 @@ class Fleet:
         return first_rows(len(state.row_of), jax.tree.map(jnp.sqrt, self._moments(state.series).variance))
 
     def _observations(self, ys: Observation, num_series: int, leading: tuple[str, ...] = ("series",)) -> Observation:
-        ys = self.filter.as_observation(ys, leading=leading)
+        ys = self.filter.engine.as_observation(ys, leading=leading)
         lengths = {len(leaf) for leaf in jax.tree.leaves(ys)}
         if lengths != {num_series}:
             raise DataError(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
-from paramfilter.filters import Filter
+from paramfilter.filters import Engine
 from paramfilter.fleet.blocks import in_blocks
 from paramfilter.running import futures
 from paramfilter.types import Inputs, Numbers
@@ -50,7 +50,7 @@ class Task:
     num_draws: int
     levels: tuple[float, ...]
 
-    def rows(self, filter: Filter, series: Any, inputs: Inputs) -> FleetForecast:
+    def rows(self, engine: Engine, series: Any, inputs: Inputs) -> FleetForecast:
         """Forecast each row; inside a trace. Levels and quantiles have a leading axis of rows."""
         levels = np.asarray(self.levels, jnp.result_type(float))
 
@@ -58,7 +58,7 @@ class Task:
             key = jax.random.fold_in(jax.random.fold_in(state.key, PREDICTING), state.time)
             key_choose, key_future = jax.random.split(key)
             keys = jax.random.split(key_future, self.num_draws)
-            y = futures(filter, state, key_choose, keys, np.arange(self.horizon), inputs).y
+            y = futures(engine, state, key_choose, keys, np.arange(self.horizon), inputs).y
             y = jax.tree.map(lambda leaf: leaf.astype(float), y)
             mean, sd = (jax.tree.map(lambda leaf, part=part: part(leaf, axis=0), y) for part in (jnp.mean, jnp.std))
             quantiles = jax.tree.map(lambda leaf: jnp.quantile(leaf, levels, axis=0), y)

@@ -23,9 +23,9 @@ from jaxtyping import Float
 
 from paramfilter.errors import DataError
 from paramfilter.fleet.rows import fetch
+from paramfilter.gaussian import Gaussian
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes import NodeState
-from paramfilter.nodes.proposals import Normal
 from paramfilter.types import KeyArray
 
 MOST_SERIES = 4096
@@ -49,7 +49,7 @@ class Population:
     """
 
     model: StateSpaceModel
-    normal: Normal
+    normal: Gaussian
     num_series: int
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ def learn_population(model: StateSpaceModel, series: NodeState, num_series: int)
         if max(np.max(np.abs(mean - before[0]) / sd), np.max(np.abs(sd / before[1] - 1))) < CLOSE:
             break
     precision = jnp.result_type(float)
-    normal = Normal(mean.astype(precision), np.linalg.cholesky(covariance).astype(precision))
+    normal = Gaussian(mean.astype(precision), np.linalg.cholesky(covariance).astype(precision))
     return Population(model, normal, num_series)
 
 

@@ -44,6 +44,11 @@ class Block:
     variance: int | None
     responses: tuple[int, ...]
 
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Of its parameters in z."""
+        return self.coefficients if self.variance is None else (*self.coefficients, self.variance)
+
 
 @dataclass(frozen=True, eq=False)
 class LinearStructure:
@@ -195,27 +200,17 @@ def _probe_structure(model, depends, is_variance, z, data):
 
 def _find_blocks(model, priors: _Priors, touches, exponents, linked) -> tuple[Block, ...]:
     """Group parameters (0..p-1) and responses (p..) that touch each other."""
-    num_params, num_responses = len(priors.is_variance), len(touches)
-    parent = list(range(num_params + num_responses))
-
-    def root(node):
-        while parent[node] != node:
-            node = parent[node]
-        return node
-
-    def join(first, second):
-        parent[root(first)] = root(second)
-
-    for response, param in zip(*np.nonzero(touches | exponents), strict=True):
-        join(num_params + response, param)
-    for first, second in zip(*np.nonzero(priors.covariance), strict=True):
-        join(first, second)
-    for first, second in zip(*np.nonzero(linked), strict=True):
-        join(num_params + first, num_params + second)
+    num_params, num_nodes = len(priors.is_variance), len(priors.is_variance) + len(touches)
+    touching = np.eye(num_nodes, dtype=bool)
+    touching[num_params:, :num_params] = touches | exponents
+    touching[:num_params, :num_params] |= priors.covariance != 0
+    touching[num_params:, num_params:] |= linked
+    touching |= touching.T
+    for _ in range(num_nodes.bit_length()):  # now those that are reached in two steps, four, eight, ...
+        touching = touching @ touching
 
     blocks = []
-    for label in sorted({root(param) for param in range(num_params)}):
-        members = [node for node in range(len(parent)) if root(node) == label]
+    for members in dict.fromkeys(tuple(np.flatnonzero(row).tolist()) for row in touching[:num_params]):
         params = [node for node in members if node < num_params]
         responses = [node - num_params for node in members if node >= num_params]
         coefficients = tuple(node for node in params if not priors.is_variance[node])

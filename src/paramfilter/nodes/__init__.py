@@ -13,7 +13,7 @@ from paramfilter.nodes.inner import (
     Particles,
 )
 from paramfilter.nodes.posterior import NodePosterior
-from paramfilter.nodes.state import NodeState
+from paramfilter.nodes.state import NodeInfo, NodeState
 
 __all__ = [
     "AssumedDensity",
@@ -24,6 +24,7 @@ __all__ = [
     "Kalman",
     "LinearPredictor",
     "NodeFilter",
+    "NodeInfo",
     "NodePosterior",
     "NodeState",
     "Particles",

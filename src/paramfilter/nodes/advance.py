@@ -1,6 +1,6 @@
 """One compiled program for `step` and `run`: steps over the rows of a window of data, until nodes have to be renewed.
 
-Renewing is left to the caller (`NodeFilter.advance`), who comes back with new nodes and goes on where the program
+Renewing is left to the caller (`NodeEngine.advance`), who comes back with new nodes and goes on where the program
 stopped. Inside a trace there is no such caller, and `renewed_step` does both.
 """
 
@@ -17,22 +17,21 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from paramfilter import distributions
 from paramfilter.filters import Moments
-from paramfilter.filters.history import History, Maker, Summary
+from paramfilter.filters.history import History, Summary
 from paramfilter.filters.outliers import has_grown, widened
 from paramfilter.filters.quantiles import as_points, as_theta
-from paramfilter.filters.step_info import StepInfo
 from paramfilter.filters.window import WINDOW
 from paramfilter.nodes.inner.forecast import Forecast
 from paramfilter.nodes.loop import is_due, next_state
-from paramfilter.nodes.state import NodeState
+from paramfilter.nodes.state import NodeInfo, NodeState
 from paramfilter.numerics.quantiles import SortedPoints, normal_quantiles
 from paramfilter.outcome import Outcome
 from paramfilter.types import Inputs, Observation
 
 if TYPE_CHECKING:
-    from paramfilter.nodes.filter import NodeFilter
+    from paramfilter.nodes.filter import NodeEngine
 
-Way = Callable[["NodeFilter", NodeState, Observation, Inputs], tuple[NodeState, Int[Array, ""]]]
+Way = Callable[["NodeEngine", NodeState, Observation, Inputs], tuple[NodeState, Int[Array, ""]]]
 
 NUM_FORECASTING = 32
 """Nodes that forecast an observation, at even distances in the lattice, so that they are a lattice too."""
@@ -41,7 +40,7 @@ GOLDEN = 2_654_435_769
 
 
 def advance(
-    filter: NodeFilter,
+    engine: NodeEngine,
     state: NodeState,
     records: History,
     ys: Observation,
@@ -50,30 +49,30 @@ def advance(
     stop: Int[Array, ""],
 ) -> tuple[NodeState, History, Int[Array, ""]]:
     """Take steps from row `start` up to `stop`, or fewer if nodes have to be renewed; return the row that is next."""
-    values = sorted_values(filter, state)  # nodes stay where they are until they are renewed
+    values = sorted_values(engine, state)  # nodes stay where they are until they are renewed
 
     def turn(carry):
         index, state, records = carry
         y, inputs_now = jax.tree.map(lambda leaf: leaf[index], (ys, inputs))
-        after, info = observed_step(filter, state, y, inputs_now)
-        row = summarise(filter, after, info, values)
+        after, info = observed_step(engine, state, y, inputs_now)
+        row = summarise(engine, after, info, values)
         return index + 1, after, jax.tree.map(lambda rows, leaf: rows.at[index].set(leaf), records, row)
 
     def goes_on(carry):
         index, state, _ = carry
-        return (index < stop) & ((index == start) | ~is_due(filter, state))
+        return (index < stop) & ((index == start) | ~is_due(engine, state))
 
     index, state, records = jax.lax.while_loop(goes_on, turn, (start, state, records))
     return state, records, index
 
 
-def forecast_by_nodes(filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs) -> Forecast:
+def forecast_by_nodes(engine: NodeEngine, state: NodeState, y: Observation, inputs: Inputs) -> Forecast:
     """Return the forecast of y, whose components are in one row, before it is taken in."""
     nodes = state.nodes
-    every = slice(None, None, max(1, filter.num_nodes // NUM_FORECASTING))
+    every = slice(None, None, max(1, engine.num_nodes // NUM_FORECASTING))
     weights = jax.nn.softmax(nodes.log_weights[every])
     constants, x = jax.tree.map(lambda leaf: leaf[..., every], (nodes.constants, nodes.x))
-    return filter.inner.forecast(constants, x, y, inputs).averaged(weights)
+    return engine.inner.forecast(constants, x, y, inputs).averaged(weights)
 
 
 def pit_of(forecast: Forecast, time: Int[Array, ""], y: Observation) -> Float[Array, " obs"]:
@@ -101,24 +100,23 @@ def like(y: Observation, values: Float[Array, " obs"]) -> Observation:
 
 
 def observed_step(
-    filter: NodeFilter, before: NodeState, y: Observation, inputs: Inputs, take_in: Way = next_state
-) -> tuple[NodeState, StepInfo]:
+    engine: NodeEngine, before: NodeState, y: Observation, inputs: Inputs, take_in: Way = next_state
+) -> tuple[NodeState, NodeInfo]:
     """Take in one observation in some way, without renewing nodes, and say what happened."""
-    forecast = forecast_by_nodes(filter, before, y, inputs)
+    forecast = forecast_by_nodes(engine, before, y, inputs)
     taken, skipped, flags = y, before.skipped, jnp.int32(0)
-    if filter.outliers is not None:
+    if engine.outliers is not None:
         mean, sd = like(y, forecast.mean), like(y, jnp.sqrt(forecast.variance))
-        taken, skipped = filter.outliers.screen(y, mean, widened(sd, filter.shapes.y), before.skipped)
+        taken, skipped = engine.outliers.screen(y, mean, widened(sd, engine.shapes.y), before.skipped)
         flags = jnp.where(has_grown(skipped, before.skipped), int(Outcome.OUTLIER_SKIPPED), 0)
-    after, other_flags = take_in(filter, replace(before, outcome=before.outcome | flags), taken, inputs)
+    after, other_flags = take_in(engine, replace(before, outcome=before.outcome | flags), taken, inputs)
     after, flags = replace(after, skipped=skipped), flags | other_flags
-    return after, StepInfo(
+    return after, NodeInfo(
         ess=after.nodes.ess,
         log_evidence_increment=log_evidence_increment(before, after),
         outcome=flags,
-        resampled=jnp.bool_(False),
-        num_nan=jnp.int32(0),
-        approximation_error=jnp.sqrt(jnp.max(after.surface_error)),
+        renewed=jnp.bool_(False),
+        surface_error=jnp.sqrt(jnp.max(after.surface_error)),
         forecast=forecast_quantiles(forecast, y),
         pit=like(y, pit_of(forecast, before.time, y)),
     )
@@ -130,16 +128,16 @@ def log_evidence_increment(before: NodeState, after: NodeState) -> Float[Array, 
     return new.offset.less(old.offset) + new.faded.less(old.faded) + new.log_total - old.log_total
 
 
-def sorted_values(filter: NodeFilter, state: NodeState) -> SortedPoints:
+def sorted_values(engine: NodeEngine, state: NodeState) -> SortedPoints:
     """Return the nodes in the order of each parameter."""
-    return SortedPoints.of(as_points(filter.model.parameters, state.nodes.z))
+    return SortedPoints.of(as_points(engine.model.parameters, state.nodes.z))
 
 
-def summarise(filter: NodeFilter, state: NodeState, info: StepInfo, values: SortedPoints | None = None) -> History:
+def summarise(engine: NodeEngine, state: NodeState, info: NodeInfo, values: SortedPoints | None = None) -> History:
     """Return one row of the history; `values` are the sorted nodes, if they are known."""
-    values = sorted_values(filter, state) if values is None else values
-    moments, parameters = theta_moments(state), filter.model.parameters
-    mean, variance = state_mean_and_variance(filter, state)
+    values = sorted_values(engine, state) if values is None else values
+    moments, parameters = theta_moments(state), engine.model.parameters
+    mean, variance = state_mean_and_variance(engine, state)
     weights = node_weights(state)
     of_theta = as_theta(parameters, values.quantiles(weights))
     sd = jax.tree.map(jnp.sqrt, variance)
@@ -149,13 +147,12 @@ def summarise(filter: NodeFilter, state: NodeState, info: StepInfo, values: Sort
         theta=Summary(moments.mean, jax.tree.map(jnp.sqrt, moments.variance), of_theta),
         x=Summary(mean, sd, of_state),
         info=info,
-        maker=Maker(filter),
     )
 
 
-def state_mean_and_variance(filter: NodeFilter, state: NodeState) -> tuple[PyTree, PyTree]:
+def state_mean_and_variance(engine: NodeEngine, state: NodeState) -> tuple[PyTree, PyTree]:
     """Return filtered mean and variance of the state: of the mixture of what the nodes know."""
-    means, variances = filter.inner.moments(state.nodes.x)
+    means, variances = engine.inner.moments(state.nodes.x)
     weights = node_weights(state)
     mean, between = weighted_moments(weights, means)
     within = weighted_moments(weights, variances)[0]
@@ -186,14 +183,14 @@ def weighted_moments(weights: Float[Array, " point"], values: PyTree) -> tuple[P
     return structure.unflatten(means), structure.unflatten(variances)
 
 
-def empty_records(filter: NodeFilter, state: NodeState) -> History:
+def empty_records(engine: NodeEngine, state: NodeState) -> History:
     """Return a history of `WINDOW` rows to be filled."""
-    y = filter.observation_shapes
+    y = engine.observation_shapes
     row = jax.eval_shape(
-        lambda state, y, inputs: summarise(filter, *observed_step(filter, state, y, inputs)),
+        lambda state, y, inputs: summarise(engine, *observed_step(engine, state, y, inputs)),
         state,
         y,
-        filter.input_shapes,
+        engine.input_shapes,
     )
     # Put where the program wants it, once: it goes in with every call.
     return jax.device_put(jax.tree.map(lambda leaf: np.zeros((WINDOW, *leaf.shape), leaf.dtype), row))

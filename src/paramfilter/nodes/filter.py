@@ -1,4 +1,4 @@
-"""The node filter as its user sees it. What a step does is in `loop`, how nodes are renewed in `renewal`."""
+"""The node filter and its engine. What a step does is in `loop`, how nodes are renewed in `renewal`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from paramfilter.arguments import positive, require_key, whole_number
+from paramfilter.arguments import positive, whole_number
 from paramfilter.errors import ModelError
-from paramfilter.filters import Moments
-from paramfilter.filters.base import Filter
+from paramfilter.filters import Engine, Filter, History, Moments, OutlierGate
 from paramfilter.filters.fingerprint import model_fingerprint, settings_of
-from paramfilter.filters.history import History
-from paramfilter.filters.outliers import OutlierGate, require_outliers
-from paramfilter.filters.step_info import StepInfo
-from paramfilter.filters.window import window_of
+from paramfilter.gaussian import Gaussian
+from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.advance import (
     advance,
     empty_records,
@@ -35,14 +32,14 @@ from paramfilter.nodes.inner.base import InnerFilter
 from paramfilter.nodes.lattice import lattice
 from paramfilter.nodes.loop import is_due
 from paramfilter.nodes.posterior import NodePosterior
-from paramfilter.nodes.proposals import KERNEL_WIDTH, Mixture, Normal, mixture_of, prior_normal
+from paramfilter.nodes.proposals import KERNEL_WIDTH, Mixture, mixture_of, prior_normal
 from paramfilter.nodes.reading import ACCURACY, effective_nodes_for, read_in_trace
 from paramfilter.nodes.renewal import renew, renewed_run, renewed_step
 from paramfilter.nodes.replay import first_state
-from paramfilter.nodes.state import NodeState
+from paramfilter.nodes.state import NodeInfo, NodeState
 from paramfilter.nodes.stretch import take_in
 from paramfilter.numerics.weights import choose_by_weight
-from paramfilter.tracing import RUN_ONCE, is_traced, numbers, on_host
+from paramfilter.tracing import RUN_ONCE, numbers, on_host
 from paramfilter.types import Inputs, KeyArray, Numbers, Observation
 
 LOWEST_ESS = 0.15
@@ -65,20 +62,9 @@ def kept_for(memory: float) -> int:
     return math.ceil(2 * FADED * memory)
 
 
-@dataclass(frozen=True, eq=False)
-class NodeFilter(Filter):
-    """Values of theta, the nodes, each with a filter for the state given theta.
-
-    Args:
-        model: The model.
-        num_nodes: N.
-        inner: The filter for the state given theta, bound to the model.
-        num_kept: Observations that are kept, so that new nodes can be taken through them.
-        outliers: What to do with observations far outside the forecasts; None takes them at their word.
-        accuracy: Posterior sds. While data are kept, `posterior` adds points until its means are known so well, and
-            nodes are renewed before it has to, if there are nodes enough.
-        memory: Number of observations after which a datum counts 1/e of a new one; None forgets nothing.
-    """
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NodeEngine(Engine):
+    """What steps, renewals and readings need; `NodeFilter` documents the arguments."""
 
     state_kind: ClassVar[type] = NodeState
     unit: ClassVar[str] = "nodes"
@@ -86,15 +72,13 @@ class NodeFilter(Filter):
     num_nodes: int
     inner: InnerFilter
     num_kept: int
-    outliers: OutlierGate | None = None
-    accuracy: float = ACCURACY
-    memory: float | None = None
+    accuracy: float
 
     def __post_init__(self):
+        super().__post_init__()
         advice = "Leave it out for a number that suits the model."
         whole_number(self.num_nodes, "num_nodes", FEWEST_NODES, advice, ModelError)
         whole_number(self.num_kept, "num_kept", 1, advice, ModelError)
-        require_outliers(self.outliers)
         positive(self.accuracy, "accuracy", "It is the error of a posterior mean, in posterior sds.", ModelError)
         if self.memory is not None and not 1 < self.memory < np.inf:
             hint = "Leave it out to forget nothing."
@@ -109,12 +93,10 @@ class NodeFilter(Filter):
 
     @property
     def size(self) -> int:
-        """The number of nodes."""
         return self.num_nodes
 
     @cached_property
     def fingerprint(self) -> str:
-        """What tells this filter from another."""
         sizes = {
             "belief": self.inner.name,
             "particles": self.num_nodes,
@@ -159,7 +141,7 @@ class NodeFilter(Filter):
         z: Float[Numbers, "node param"],
         log_weights: Float[Numbers, " node"],
         log_flat: Float[Numbers, " node"],
-        prior: Normal,
+        prior: Gaussian,
         number: Int[Numbers, ""] | int = 0,
         kernel_width: Float[Numbers, ""] | float = KERNEL_WIDTH,
     ) -> Mixture:
@@ -183,7 +165,7 @@ class NodeFilter(Filter):
         return lattice(self.num_nodes, self.model.parameters.dimension + 2)
 
     @cached_property
-    def prior(self) -> Normal:
+    def prior(self) -> Gaussian:
         """A Gaussian like the prior."""
         return prior_normal(self.model.parameters)
 
@@ -202,71 +184,39 @@ class NodeFilter(Filter):
         """Of the inputs of one step."""
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), self.example_inputs)
 
-    def init(self, key: KeyArray, inputs: Inputs = None, *, prior: Normal | None = None) -> NodeState:
-        """Place nodes over the prior; no data are seen.
+    def init(self, key: KeyArray, inputs: Inputs, prior: Gaussian | None = None) -> NodeState:
+        return first_state(self, key, inputs, prior)
 
-        Args:
-            key: A typed key, `jax.random.key(seed)`, by which lattices are shifted; the state carries it on.
-            inputs: What the model's `initial` is told.
-            prior: A Gaussian over the unconstrained parameters that replaces the model's prior; None keeps that.
-        """
-        require_key(key, "filter.init(key)")
-        return first_state(self, key, self.as_inputs(inputs), prior)
-
-    def step(self, state: NodeState, y: Observation, inputs: Inputs = None) -> tuple[NodeState, StepInfo]:
-        """Take in one observation: pure, compiled once, and itself usable under jit, vmap and scan.
-
-        Args:
-            state: The state so far.
-            y: The observation; NaN where missing.
-            inputs: What the model is told at this step.
-        """
-        self.require_own(state)
-        y, inputs = self.as_observation(y), self.as_inputs(inputs)
-        if is_traced((state, y, inputs)):
-            return self.compiled(renewed_step)(state, y, inputs, jnp.bool_(True))
-        rows = jax.tree.map(lambda leaf: leaf[None], (y, inputs))
-        ys, inputs = window_of(rows)
-        state, records = self.advance(state, ys, inputs, 1)
-        return state, jax.tree.map(lambda leaf: leaf[0], records.info)
+    def step(self, state: NodeState, y: Observation, inputs: Inputs) -> tuple[NodeState, NodeInfo]:
+        return renewed_step(self, state, y, inputs, jnp.bool_(True))
 
     def step_if(
         self, state: NodeState, y: Observation, inputs: Inputs, has_one: Bool[Array, ""]
-    ) -> tuple[NodeState, StepInfo]:
-        """Take in one observation if there is one; inside a trace."""
+    ) -> tuple[NodeState, NodeInfo]:
         return renewed_step(self, state, y, inputs, has_one)
 
     def take_in(self, state: NodeState, ys: Observation, inputs: Inputs, length: Int[Array, ""]) -> NodeState:
-        """Take in the first rows of a window; inside a trace."""
         if self.outliers is not None:  # each has to be looked at before it is taken in
             return super().take_in(state, ys, inputs, length)
         return renewed_run(self, state, ys, inputs, length)
 
-    def advance(self, state: NodeState, ys: Observation, inputs: Inputs, num_steps: int) -> tuple[NodeState, History]:
-        """Take in the first rows of a window; return the state and a history with `num_steps` rows filled."""
-        inputs = self.as_inputs(inputs)
-        records, done = self.blank, 0
+    def advance(
+        self, state: NodeState, ys: Observation, inputs: Inputs, num_steps: int, *, records: bool = True
+    ) -> tuple[NodeState, History | None]:
+        inputs, done = self.as_inputs(inputs), 0
+        has_records = records or self.outliers is not None  # screening needs the forecasts of a history
+        history = self.blank if has_records else None
         while done < num_steps:
-            state, records, index = self.compiled(advance)(
-                state, records, ys, inputs, np.int32(done), np.int32(num_steps)
-            )
+            rows = ys, inputs, np.int32(done), np.int32(num_steps)
+            if history is None:
+                state, index, _ = self.compiled(take_in)(state, *rows)
+            else:
+                state, history, index = self.compiled(advance)(state, history, *rows)
             done = int(index)
             if is_due(self, on_host(state)):
                 state, flags = renew(self, state)
-                records = self._renewed_row(state, flags, records, done - 1)
-        return state, jax.tree.map(np.asarray, records)
-
-    def pass_over(self, state: NodeState, ys: Observation, inputs: Inputs, num_steps: int) -> NodeState:
-        """Process the first rows of a window and keep no history."""
-        if self.outliers is not None:  # screening needs the forecasts of a history
-            return self.advance(state, ys, inputs, num_steps)[0]
-        inputs, done = self.as_inputs(inputs), 0
-        while done < num_steps:
-            state, index, _ = self.compiled(take_in)(state, ys, inputs, np.int32(done), np.int32(num_steps))
-            done = int(index)
-            if is_due(self, on_host(state)):
-                state = renew(self, state)[0]
-        return state
+                history = history and self._renewed_row(state, flags, history, done - 1)
+        return state, jax.tree.map(np.asarray, history) if records else None
 
     @cached_property
     def blank(self) -> History:
@@ -281,8 +231,8 @@ class NodeFilter(Filter):
         info = replace(
             was,
             ess=np.asarray(state.nodes.ess),
-            resampled=np.bool_(True),
-            approximation_error=np.sqrt(np.max(np.asarray(state.surface_error))),
+            renewed=np.bool_(True),
+            surface_error=np.sqrt(np.max(np.asarray(state.surface_error))),
             outcome=was.outcome | flags,
         )
         row = self.summary(state, info)
@@ -294,48 +244,69 @@ class NodeFilter(Filter):
         return jax.tree.map(put, records, row)
 
     def posterior(self, state: NodeState) -> NodePosterior:
-        """Return the posterior of theta."""
-        self.require_own(state)
         return NodePosterior(self, state)
 
-    def summary(self, state: NodeState, info: StepInfo) -> History:
-        """Return one row of the history."""
+    def summary(self, state: NodeState, info: NodeInfo) -> History:
         return self.compiled(summarise)(state, info)
 
     def moments(self, state: NodeState) -> Moments:
-        """Return mean and variance of each parameter over the weighted nodes; inside a trace."""
         return theta_moments(state)
 
     def read_moments(self, state: NodeState) -> Moments:
-        """Return mean and variance of each parameter as exactly as can be without looking back; inside a trace."""
         theta, weights = read_in_trace(self, state)
         return Moments(*weighted_moments(weights, theta))
 
     def forecast_moments(
         self, state: NodeState, y: Observation, inputs: Inputs
     ) -> tuple[Float[Array, " obs"], Float[Array, " obs"]]:
-        """Return mean and sd of each component of the next observation; NaN where a distribution has none."""
         forecast = forecast_by_nodes(self, state, y, inputs)
         return forecast.mean, jnp.sqrt(forecast.variance)
 
     def state_moments(self, state: NodeState) -> tuple[PyTree, PyTree]:
-        """Return mean and variance of x_t over the weighted nodes; inside a trace."""
         return state_mean_and_variance(self, state)
 
     def draw_joint(
         self, state: NodeState, key_choose: KeyArray, keys_draw: Key[Array, " draw"]
     ) -> tuple[PyTree, Float[Array, "draw param"]]:
-        """Draw (x_t, theta) together, one pair for each key; inside a trace."""
         nodes = state.nodes
         chosen = choose_by_weight(key_choose, nodes.log_weights - nodes.log_total, len(keys_draw))
         x = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0)[chosen], nodes.x)
         return jax.vmap(self.inner.sample)(keys_draw, x), nodes.z[chosen]
 
     def particles(self, state: NodeState) -> tuple[PyTree, Float[Array, "node param"], Float[Array, " node"]]:
-        """Return mean of the state, theta's coordinates and log weight of each node."""
         return self.compiled(_particles, compiler_options=RUN_ONCE)(state)
 
 
-def _particles(filter: NodeFilter, state: NodeState) -> tuple[PyTree, Array, Array]:
+class NodeFilter(Filter):
+    """Values of theta, the nodes, each with a filter for the state given theta.
+
+    Args:
+        model: The model.
+        num_nodes: N.
+        inner: The filter for the state given theta, bound to the model.
+        num_kept: Observations that are kept, so that new nodes can be taken through them.
+        outliers: What to do with observations far outside the forecasts; None takes them at their word.
+        accuracy: Posterior sds. While data are kept, `posterior` adds points until its means are known so well, and
+            nodes are renewed before it has to, if there are nodes enough.
+        memory: Number of observations after which a datum counts 1/e of a new one; None forgets nothing.
+    """
+
+    engine: NodeEngine
+
+    def __init__(
+        self,
+        model: StateSpaceModel,
+        num_nodes: int,
+        inner: InnerFilter,
+        num_kept: int,
+        outliers: OutlierGate | None = None,
+        accuracy: float = ACCURACY,
+        memory: float | None = None,
+    ):
+        sizes = {"num_nodes": num_nodes, "num_kept": num_kept, "accuracy": accuracy}
+        super().__init__(NodeEngine(model=model, inner=inner, outliers=outliers, memory=memory, **sizes))
+
+
+def _particles(engine: NodeEngine, state: NodeState) -> tuple[PyTree, Array, Array]:
     nodes = state.nodes
-    return filter.inner.moments(nodes.x)[0], nodes.z, nodes.log_weights - nodes.log_total
+    return engine.inner.moments(nodes.x)[0], nodes.z, nodes.log_weights - nodes.log_total

@@ -29,7 +29,7 @@ from paramfilter.tracing import numbers
 from paramfilter.types import Inputs, Numbers, Observation
 
 if TYPE_CHECKING:
-    from paramfilter.nodes.filter import NodeFilter
+    from paramfilter.nodes.filter import NodeEngine
 
 IMPOSSIBLE = -1e4
 """Nats in place of a log likelihood that is not finite: out of the question, and yet a number that sums can hold."""
@@ -40,14 +40,14 @@ are as good as the nodes that the first of them is fitted to."""
 
 
 def fresh_nodes(
-    filter: NodeFilter,
+    engine: NodeEngine,
     z: Float[Numbers, "node param"],
     log_proposal: Float[Numbers, " node"],
     prior: Prior,
     inputs: Inputs,
 ) -> Nodes:
     """Make nodes that have seen no data."""
-    parameters = filter.model.parameters
+    parameters = engine.model.parameters
     theta = jax.vmap(parameters.constrain)(z)
     by_node = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), theta)  # as inner filters want it
     log_prior = prior.log_density(parameters, z)
@@ -56,8 +56,8 @@ def fresh_nodes(
     return Nodes(
         z=jnp.asarray(z),
         theta=theta,
-        constants=filter.inner.prepare(by_node),
-        x=filter.inner.init(by_node, inputs),
+        constants=engine.inner.prepare(by_node),
+        x=engine.inner.init(by_node, inputs),
         log_prior=log_prior,
         log_proposal=jnp.asarray(log_proposal),
         log_likelihood=jnp.zeros(len(z)),
@@ -68,10 +68,10 @@ def fresh_nodes(
     )
 
 
-def observe(filter: NodeFilter, nodes: Nodes, y: Observation, inputs: Inputs) -> Nodes:
+def observe(engine: NodeEngine, nodes: Nodes, y: Observation, inputs: Inputs) -> Nodes:
     """Let each node take an observation in."""
-    nodes = faded(filter, nodes)
-    x, increments = filter.inner.step(nodes.constants, nodes.x, y, inputs)
+    nodes = faded(engine, nodes)
+    x, increments = engine.inner.step(nodes.constants, nodes.x, y, inputs)
     log_likelihood = nodes.log_likelihood + jnp.where(jnp.isfinite(increments), increments, IMPOSSIBLE)
     largest = jnp.max(log_likelihood)
     moved = replace(nodes, x=x, log_likelihood=log_likelihood - largest, offset=nodes.offset.add(largest))
@@ -79,17 +79,17 @@ def observe(filter: NodeFilter, nodes: Nodes, y: Observation, inputs: Inputs) ->
     return replace(moved, log_total=log_total, ess=ess)
 
 
-def faded(filter: NodeFilter, nodes: Nodes) -> Nodes:
+def faded(engine: NodeEngine, nodes: Nodes) -> Nodes:
     """Count old observations less, if the filter forgets: a step of time makes the posterior more like the prior.
 
     The log evidence stays: it is that of forecasts which were made before they were forgotten.
     """
-    if filter.memory is None:
+    if engine.memory is None:
         return nodes
     older = replace(
         nodes,
-        log_likelihood=nodes.log_likelihood * (1 - 1 / filter.memory),
-        offset=nodes.offset.add(-nodes.offset.value / filter.memory),
+        log_likelihood=nodes.log_likelihood * (1 - 1 / engine.memory),
+        offset=nodes.offset.add(-nodes.offset.value / engine.memory),
     )
     older = replace(older, log_total=total_and_size(older.log_weights)[0])
     lost = nodes.offset.less(older.offset) + (nodes.log_total - older.log_total)
@@ -105,17 +105,17 @@ def total_and_size(log_weights: Float[Array, " node"]) -> tuple[Float[Array, ""]
 
 
 def next_state(
-    filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs
+    engine: NodeEngine, state: NodeState, y: Observation, inputs: Inputs
 ) -> tuple[NodeState, Int[Array, ""]]:
     """Take in one observation; return the flags of this step too. Whether nodes have to be renewed, `is_due` tells."""
     is_refused, y = refused(y)
-    keep = lambda kept, leaf: kept.at[filter.place(state.time)].set(leaf, mode="drop")  # beyond the room: dropped
+    keep = lambda kept, leaf: kept.at[engine.place(state.time)].set(leaf, mode="drop")  # beyond the room: dropped
     kept = state.kept
     flags = jnp.where(is_refused, int(Outcome.OBSERVATION_NOT_FINITE), 0)
     moved = replace(
         state,
         time=state.time + 1,
-        nodes=observe(filter, state.nodes, y, inputs),
+        nodes=observe(engine, state.nodes, y, inputs),
         kept=replace(kept, ys=jax.tree.map(keep, kept.ys, y), inputs=jax.tree.map(keep, kept.inputs, inputs)),
         outcome=state.outcome | flags,
     )
@@ -128,16 +128,16 @@ def refused(y: Observation) -> tuple[Bool[Array, ""], Observation]:
     return is_refused, jax.tree.map(lambda leaf: jnp.where(is_refused, jnp.nan, leaf), y)
 
 
-def is_due(filter: NodeFilter, state: NodeState) -> Bool[Numbers, ""]:
+def is_due(engine: NodeEngine, state: NodeState) -> Bool[Numbers, ""]:
     """Tell whether too few nodes are left where the posterior is."""
     xp = numbers(state)
-    lowest = LOWEST_BEFORE_SURFACES * filter.num_nodes if filter.memory is None else np.inf
-    return state.nodes.ess < xp.where(is_milestone(filter, state.time), lowest, state.trigger)
+    lowest = LOWEST_BEFORE_SURFACES * engine.num_nodes if engine.memory is None else np.inf
+    return state.nodes.ess < xp.where(is_milestone(engine, state.time), lowest, state.trigger)
 
 
-def is_milestone(filter: NodeFilter, time: Int[Numbers, ""]) -> Bool[Numbers, ""]:
+def is_milestone(engine: NodeEngine, time: Int[Numbers, ""]) -> Bool[Numbers, ""]:
     """Tell whether this was the last observation that is kept, after which nodes are renewed by surfaces.
 
     A filter that forgets has no last one: later replays may begin here, from the state of the heaviest node.
     """
-    return time == filter.num_kept if filter.memory is None else time % filter.stride == 0
+    return time == engine.num_kept if engine.memory is None else time % engine.stride == 0

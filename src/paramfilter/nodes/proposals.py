@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from paramfilter.gaussian import Gaussian, gaussian_around, log_height
 from paramfilter.numerics.weights import at_levels
 from paramfilter.parameters import Parameters
 from paramfilter.tracing import is_traced, numbers
@@ -45,40 +46,13 @@ BETWEEN_CENTRAL = 3.29
 """Standard deviations between the outer two, for a Gaussian."""
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Normal:
-    """N(mean, scale scale'), or several with leading axes."""
-
-    mean: Float[Numbers, "*law param"]
-    scale: Float[Numbers, "*law param param"]
-
-    def at(self, e: Float[Numbers, "node param"]) -> Float[Numbers, "node param"]:
-        """Turn standard normal values into values of this distribution."""
-        return self.mean + e @ self.scale.T
-
-    def standard(self, z: Float[Numbers, "node param"]) -> Float[Numbers, "*law node param"]:
-        """Turn values of this distribution into standard normal ones."""
-        inverse = numbers(self.scale).linalg.inv(self.scale)
-        return (z - self.mean[..., None, :]) @ inverse.swapaxes(-1, -2)
-
-    def log_density(self, z: Float[Numbers, "node param"]) -> Float[Numbers, "*law node"]:
-        """Return the log density."""
-        return self.log_constant[..., None] - 0.5 * numbers(z).sum(self.standard(z) ** 2, axis=-1)
-
-    @property
-    def log_constant(self) -> Float[Numbers, "*law"]:
-        """The log density at the mean."""
-        return log_height(self.scale)
-
-
-def prior_normal(parameters: Parameters) -> Normal:
+def prior_normal(parameters: Parameters) -> Gaussian:
     """Return a Gaussian that is like the prior in the coordinates z."""
     low, center, high = np.quantile(parameters.prior_draws, CENTRAL, axis=0)
     correlation = np.corrcoef(parameters.prior_draws.T).reshape(2 * (parameters.dimension,))
     scale = (PRIOR_WIDTH * (high - low) / BETWEEN_CENTRAL)[:, None] * np.linalg.cholesky(correlation)
     precision = jnp.result_type(float)
-    return Normal(center.astype(precision), scale.astype(precision))
+    return Gaussian(center.astype(precision), scale.astype(precision))
 
 
 @jax.tree_util.register_dataclass
@@ -91,7 +65,7 @@ class Prior:
         replaces: Whether it stands in its place.
     """
 
-    normal: Normal
+    normal: Gaussian
     replaces: Bool[Numbers, ""]
 
     def log_density(self, parameters: Parameters, z: Float[Numbers, "node param"]) -> Float[Numbers, " node"]:
@@ -113,14 +87,14 @@ class Mixture:
 
     centers: Float[Numbers, "*law center param"]
     scales: Float[Numbers, "*law center param param"]
-    around: Normal
-    prior: Normal
+    around: Gaussian
+    prior: Gaussian
 
     @classmethod
     def blank(cls, number: int, num_nodes: int, dimension: int, precision: Any) -> Mixture:
         """Return as many mixtures to be filled."""
         unit = np.eye(dimension, dtype=precision)
-        normal = Normal(np.zeros((number, dimension), precision), np.broadcast_to(unit, (number, *unit.shape)))
+        normal = Gaussian(np.zeros((number, dimension), precision), np.broadcast_to(unit, (number, *unit.shape)))
         size = (number, num_centres(num_nodes))
         return cls(np.zeros((*size, dimension), precision), np.broadcast_to(unit, (*size, *unit.shape)), normal, normal)
 
@@ -134,7 +108,7 @@ class Mixture:
 
     def log_density(self, z: Float[Numbers, "node param"]) -> Float[Numbers, "*law node"]:
         """Return the log density of the mixture."""
-        wide = Normal(self.around.mean, WIDTH * self.around.scale)
+        wide = Gaussian(self.around.mean, WIDTH * self.around.scale)
         parts = (
             self._log_kernels(z) + math.log(1 - WIDE_SHARE - PRIOR_SHARE),
             wide.log_density(z) + math.log(WIDE_SHARE),
@@ -159,13 +133,6 @@ class Mixture:
         return log_sum(xp.moveaxis(log_heights - 0.5 * squares, -1, 0))
 
 
-def log_height(scale: Float[Numbers, "*law param param"]) -> Float[Numbers, "*law"]:
-    """Return the log density of a Gaussian at its mean."""
-    xp = numbers(scale)
-    log_volume = xp.sum(xp.log(xp.diagonal(scale, axis1=-2, axis2=-1)), axis=-1)
-    return -log_volume - 0.5 * scale.shape[-1] * math.log(2 * math.pi)
-
-
 def _squares(points: Float[Numbers, "*law node param"]) -> Float[Numbers, "*law node square"]:
     """Return all products of two coordinates."""
     return (points[..., :, None] * points[..., None, :]).reshape(*points.shape[:-1], points.shape[-1] ** 2)
@@ -176,7 +143,7 @@ def mixture_of(
     log_weights: Float[Numbers, " node"],
     log_flat: Float[Numbers, " node"],
     width: Float[Numbers, ""],
-    prior: Normal,
+    prior: Gaussian,
     num_nodes: int,
     is_single: Bool[Numbers, ""] | bool,
 ) -> Mixture:
@@ -215,13 +182,13 @@ def mixture_of(
     return Mixture(centers, scales, around, prior)
 
 
-def _alone(around: Normal, width: Any, size: int) -> tuple[Any, Any]:
+def _alone(around: Gaussian, width: Any, size: int) -> tuple[Any, Any]:
     """Return centers and scales of one Gaussian, as so many kernels in the same place."""
     xp, scale = numbers(around, width), width * around.scale
     return xp.broadcast_to(around.mean, (size, *around.mean.shape)), xp.broadcast_to(scale, (size, *scale.shape))
 
 
-def _local_scales(z: Any, weights: Any, centers: Any, around: Normal, width: Any) -> Float[Numbers, "center p p"]:
+def _local_scales(z: Any, weights: Any, centers: Any, around: Gaussian, width: Any) -> Float[Numbers, "center p p"]:
     """Return factors of the kernels' covariances: those of the weighted nodes that are near the centers.
 
     What is near is told by a Gaussian window, as wide as makes the covariance of a Gaussian posterior `width`^2 times
@@ -249,13 +216,9 @@ def num_centres(num_nodes: int) -> int:
     return min(MOST_CENTRES, num_nodes // NODES_PER_CENTRE)
 
 
-def normal_of(z: Float[Numbers, "node param"], weights: Float[Numbers, " node"]) -> Normal:
+def normal_of(z: Float[Numbers, "node param"], weights: Float[Numbers, " node"]) -> Gaussian:
     """Return the Gaussian with the mean and the covariance of weighted nodes."""
-    xp = numbers(z, weights)
-    mean = weights @ z
-    covariance = (weights[:, None] * (z - mean)).T @ (z - mean)
-    ridge = RIDGE * (xp.trace(covariance) / len(mean) + RIDGE)
-    return Normal(mean, xp.linalg.cholesky(covariance + ridge * xp.eye(len(mean), dtype=z.dtype)))
+    return gaussian_around(z, weights, lambda variances: RIDGE * (variances.sum() / len(variances) + RIDGE))
 
 
 def shares_of(log_weights: Float[Numbers, "*more node"]) -> Float[Numbers, "*more node"]:

@@ -31,7 +31,7 @@ from paramfilter.tracing import RUN_ONCE, on_host
 from paramfilter.types import KeyArray, Numbers
 
 if TYPE_CHECKING:
-    from paramfilter.nodes.filter import NodeFilter
+    from paramfilter.nodes.filter import NodeEngine
 
 TINY_MISFIT, SMALL_MISFIT = 0.005, 0.2
 """Nats that a surface may miss, leaving one node out, to be read from: while there are other ways, and when not."""
@@ -75,7 +75,7 @@ class Cloud:
     surface: Surface | None
 
 
-def read(filter: NodeFilter, state: NodeState) -> Cloud:
+def read(engine: NodeEngine, state: NodeState) -> Cloud:
     """Return the posterior in the best way there is."""
     state = on_host(state)
     nodes = state.nodes
@@ -83,25 +83,25 @@ def read(filter: NodeFilter, state: NodeState) -> Cloud:
         np.asarray(leaf, np.float64) for leaf in (nodes.z, nodes.log_prior, nodes.log_likelihood, nodes.log_weights)
     )
     weights = shares_of(log_weights)
-    error = np.sqrt(_error_of_mean(z, weights, filter.num_nodes) ** 2 + np.asarray(state.surface_error, np.float64))
+    error = np.sqrt(_error_of_mean(z, weights, engine.num_nodes) ** 2 + np.asarray(state.surface_error, np.float64))
     theta = {name: np.asarray(leaf) for name, leaf in nodes.theta.items()}
     alone = Cloud(z, theta, weights, error, float(nodes.log_normalizer), None)
-    is_kept = filter.can_replay(int(state.time))
-    if is_kept and np.max(error) <= filter.accuracy:
+    is_kept = engine.can_replay(int(state.time))
+    if is_kept and np.max(error) <= engine.accuracy:
         return alone
     surface = fit_surface(z, log_likelihood, log_prior, weights)
     if surface.misfit < (TINY_MISFIT if is_kept else SMALL_MISFIT):
-        return _from_surface(filter, state, surface, weights)
-    return _from_rounds(filter, state) if is_kept else replace(alone, surface=surface)
+        return _from_surface(engine, state, surface, weights)
+    return _from_rounds(engine, state) if is_kept else replace(alone, surface=surface)
 
 
-def _from_surface(filter: NodeFilter, state: NodeState, surface: Surface, weights: Numbers) -> Cloud:
+def _from_surface(engine: NodeEngine, state: NodeState, surface: Surface, weights: Numbers) -> Cloud:
     nodes = state.nodes
     old_z, log_weights, log_flat = (np.asarray(x, np.float64) for x in (nodes.z, nodes.log_weights, nodes.log_flat))
-    around = filter.mixture(old_z, log_weights, log_flat, surface.wide)
-    e, choice = filter.compiled(_many_points, compiler_options=RUN_ONCE)(state.key, state.time)
+    around = engine.mixture(old_z, log_weights, log_flat, surface.wide)
+    e, choice = engine.compiled(_many_points, compiler_options=RUN_ONCE)(state.key, state.time)
     z = around.at(np.asarray(e, np.float64), np.asarray(choice, np.float64))
-    theta, log_prior = filter.compiled(_prior_at, compiler_options=RUN_ONCE)(z.astype(e.dtype), state.kept.prior)
+    theta, log_prior = engine.compiled(_prior_at, compiler_options=RUN_ONCE)(z.astype(e.dtype), state.kept.prior)
     log_likelihood, is_inside = surface.at(z)
     log_posterior = np.asarray(log_prior, np.float64) + log_likelihood
     is_sound = is_inside & (log_posterior < surface.highest)
@@ -119,17 +119,17 @@ def _from_surface(filter: NodeFilter, state: NodeState, surface: Surface, weight
     )
 
 
-def read_in_trace(filter: NodeFilter, state: NodeState) -> tuple[Mapping[str, Numbers], Float[Numbers, " point"]]:
+def read_in_trace(engine: NodeEngine, state: NodeState) -> tuple[Mapping[str, Numbers], Float[Numbers, " point"]]:
     """Return weighted points without looking back: from a surface if the nodes are few, and from them alone if many."""
     nodes = state.nodes
     weights = jnp.exp(nodes.log_weights - nodes.log_total)
-    if filter.num_nodes >= MANY_NODES:
+    if engine.num_nodes >= MANY_NODES:
         return nodes.theta, weights
     surface = fit_surface(nodes.z, nodes.log_likelihood, nodes.log_prior, weights)
-    around = filter.mixture(nodes.z, nodes.log_weights, nodes.log_flat, surface.wide)
-    points = lattice(NUM_POINTS_IN_TRACE, filter.model.parameters.dimension + 2)
+    around = engine.mixture(nodes.z, nodes.log_weights, nodes.log_flat, surface.wide)
+    points = lattice(NUM_POINTS_IN_TRACE, engine.model.parameters.dimension + 2)
     z = around.at(*scattered(state.key, state.time, READING, points))
-    theta, log_prior = _prior_at(filter, z, state.kept.prior)
+    theta, log_prior = _prior_at(engine, z, state.kept.prior)
     log_likelihood, is_inside = surface.at(z)
     log_posterior = log_prior + log_likelihood
     is_sound = is_inside & (log_posterior < surface.highest) & (surface.misfit < USABLE_MISFIT)
@@ -141,17 +141,17 @@ def read_in_trace(filter: NodeFilter, state: NodeState) -> tuple[Mapping[str, Nu
     return both, jnp.concatenate([shares, jnp.where(is_read, 0.0, weights)])
 
 
-def _from_rounds(filter: NodeFilter, state: NodeState) -> Cloud:
+def _from_rounds(engine: NodeEngine, state: NodeState) -> Cloud:
     """Make rounds of new nodes, until together they know the mean."""
-    pool = Pool.start(state.nodes, np.zeros(filter.num_nodes), MOST_ROUNDS + 1, np.float64)
+    pool = Pool.start(state.nodes, np.zeros(engine.num_nodes), MOST_ROUNDS + 1, np.float64)
     log_weights, error, thetas = pool.log_weights(), np.array(np.inf), []
-    while np.max(error) > filter.accuracy and len(thetas) < MOST_ROUNDS:
-        pool, theta = another_round(filter, state, pool, READING + len(thetas), 1 + len(thetas))
+    while np.max(error) > engine.accuracy and len(thetas) < MOST_ROUNDS:
+        pool, theta = another_round(engine, state, pool, READING + len(thetas), 1 + len(thetas))
         pool = pool.without_first()
         thetas.append(theta)
         log_weights = pool.log_weights()
-        error = _error_of_mean(pool.points, shares_of(log_weights), filter.num_nodes)
-    used = slice(filter.num_nodes, (1 + len(thetas)) * filter.num_nodes)  # the first slot holds the nodes there were
+        error = _error_of_mean(pool.points, shares_of(log_weights), engine.num_nodes)
+    used = slice(engine.num_nodes, (1 + len(thetas)) * engine.num_nodes)  # the first slot holds the nodes there were
     return Cloud(
         z=pool.points[used],
         theta={name: np.concatenate([np.asarray(theta[name]) for theta in thetas]) for name in thetas[0]},
@@ -172,12 +172,12 @@ def _log_mean(values: Numbers) -> Numbers:
     return log_sum(values) - np.log(len(values))
 
 
-def _many_points(filter: NodeFilter, key: KeyArray, time: Any) -> Any:
-    return scattered(key, time, READING, lattice(NUM_POINTS, filter.model.parameters.dimension + 2))
+def _many_points(engine: NodeEngine, key: KeyArray, time: Any) -> Any:
+    return scattered(key, time, READING, lattice(NUM_POINTS, engine.model.parameters.dimension + 2))
 
 
-def _prior_at(filter: NodeFilter, z: Any, prior: Prior) -> Any:
-    parameters = filter.model.parameters
+def _prior_at(engine: NodeEngine, z: Any, prior: Prior) -> Any:
+    parameters = engine.model.parameters
     return jax.vmap(parameters.constrain)(z), prior.log_density(parameters, z)
 
 

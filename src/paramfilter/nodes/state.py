@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, field
 
 import jax
-from jaxtyping import Float, Int, PyTree
+from jaxtyping import Bool, Float, Int, PyTree
 
-from paramfilter.filters.step_info import in_brief
+from paramfilter.filters.step_info import StepInfo, in_brief
 from paramfilter.nodes.inner.base import Constants, InnerState
 from paramfilter.nodes.proposals import Prior
 from paramfilter.numerics.compensated import CompensatedSum
@@ -119,3 +119,17 @@ class NodeState:
 
     def __repr__(self) -> str:
         return f"NodeState({in_brief(self, 'nodes')})"
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class NodeInfo(StepInfo):
+    """What happened in one step of a node filter.
+
+    Attributes:
+        renewed: Whether nodes were renewed after the step.
+        surface_error: By how many posterior sds surfaces may have moved the mean so far.
+    """
+
+    renewed: Bool[Numbers, ""]
+    surface_error: Float[Numbers, ""]

@@ -22,11 +22,11 @@ from paramfilter.outcome import Outcome
 from paramfilter.types import Inputs, Observation
 
 if TYPE_CHECKING:
-    from paramfilter.nodes.filter import NodeFilter
+    from paramfilter.nodes.filter import NodeEngine
 
 
 def take_in(
-    filter: NodeFilter,
+    engine: NodeEngine,
     state: NodeState,
     ys: Observation,
     inputs: Inputs,
@@ -43,11 +43,11 @@ def take_in(
     def turn(carry):
         index, nodes = carry
         y, inputs_now = jax.tree.map(lambda leaf: leaf[index], (ys, inputs))
-        return index + 1, observe(filter, nodes, y, inputs_now)
+        return index + 1, observe(engine, nodes, y, inputs_now)
 
     def goes_on(carry):
         index, nodes = carry
-        is_enough = (nodes.ess >= state.trigger) & ~is_milestone(filter, state.time + index - start)
+        is_enough = (nodes.ess >= state.trigger) & ~is_milestone(engine, state.time + index - start)
         return (index < stop) & ((index == start) | is_enough)
 
     index, nodes = jax.lax.while_loop(goes_on, turn, (start, state.nodes))
@@ -58,7 +58,7 @@ def take_in(
         state,
         time=state.time + index - start,
         nodes=nodes,
-        kept=_with_rows(state.kept, ys, inputs, jnp.where(is_taken, filter.place(times), filter.num_kept)),
+        kept=_with_rows(state.kept, ys, inputs, jnp.where(is_taken, engine.place(times), engine.num_kept)),
         outcome=state.outcome | flags,
     )
     return moved, index, flags
@@ -71,11 +71,11 @@ def _with_rows(kept: Kept, ys: Observation, inputs: Inputs, places: Int[Array, "
 
 
 def take_in_one(
-    filter: NodeFilter, state: NodeState, y: Observation, inputs: Inputs, has_one: Bool[Array, ""]
+    engine: NodeEngine, state: NodeState, y: Observation, inputs: Inputs, has_one: Bool[Array, ""]
 ) -> tuple[NodeState, Int[Array, ""]]:
     """Take in one observation if there is one; return the flags that it raised too."""
     # XLA must not know the number of turns: it would take the loop away, and compile its body in another way.
     stop = jax.lax.optimization_barrier(has_one.astype(jnp.int32))
     ys, rows = jax.tree.map(lambda leaf: leaf[None], (y, inputs))
-    after, _, flags = take_in(filter, state, ys, rows, jnp.int32(0), stop)
+    after, _, flags = take_in(engine, state, ys, rows, jnp.int32(0), stop)
     return after, flags

@@ -16,9 +16,9 @@ from paramfilter.particles.grid import Grid
 from paramfilter.particles.liu_west import ShrinkingKernel
 from paramfilter.particles.mixing import AncestorMixing
 from paramfilter.particles.point_mass import PointMass
-from paramfilter.particles.posterior import Posterior
+from paramfilter.particles.posterior import ParticlePosterior
 from paramfilter.particles.printed import printed_cauchy, printed_star
-from paramfilter.particles.state import ParticleState
+from paramfilter.particles.state import ParticleInfo, ParticleState
 from paramfilter.particles.taylor import TaylorOfLogDensity, TaylorOfMean
 
 __all__ = [
@@ -28,9 +28,10 @@ __all__ = [
     "Conjugate",
     "Draw",
     "Grid",
+    "ParticleInfo",
+    "ParticlePosterior",
     "ParticleState",
     "PointMass",
-    "Posterior",
     "ShrinkingKernel",
     "TaylorOfLogDensity",
     "TaylorOfMean",

@@ -34,9 +34,9 @@ from paramfilter.model import StateSpaceModel
 from paramfilter.particles.belief import Belief, BoundBelief, Draw
 from paramfilter.particles.regressions import (
     BlockPosterior,
-    BlockValue,
     CoefficientsAndVariance,
     KnownVariance,
+    Sums,
     VarianceOnly,
 )
 
@@ -63,43 +63,43 @@ class BoundConjugate(BoundBelief):
     can_forget: ClassVar[bool] = True
 
     def init(self):
-        return tuple(posterior.init() for posterior in self.posteriors)
+        return tuple(Sums.start(len(posterior.prior_factor)) for posterior in self.posteriors)
 
     def update(self, shared, statistic, datum):
         residual, design, observed = self.structure.regression(datum)
         absorbed = []
-        for block, posterior, part in zip(self.structure.blocks, self.posteriors, statistic, strict=True):
+        for block, part in zip(self.structure.blocks, statistic, strict=True):
             rows, columns = np.asarray(block.responses, int), np.asarray(block.coefficients, int)
             count = jnp.sum(observed[rows]).astype(residual.dtype)
-            absorbed.append(posterior.update(part, residual[rows], design[rows][:, columns], count))
+            absorbed.append(part.add(residual[rows], design[rows][:, columns], count))
         return tuple(absorbed)
 
     def sample(self, key, shared, statistic, previous):
-        keys = jax.random.split(key, len(self.posteriors))
         z = jnp.asarray(self.structure.coefficient_mean, previous.dtype)
-        for block, posterior, part, block_key in zip(
-            self.structure.blocks, self.posteriors, statistic, keys, strict=True
+        for (places, posterior, part), own in zip(
+            self._parts(statistic), jax.random.split(key, len(statistic)), strict=True
         ):
-            z = _place(z, block, posterior.sample(block_key, part))
+            z = z.at[places].add(posterior.sample(own, part))
         return Draw.without_trouble(z)
 
     def moments(self, shared, statistic, z):
         # Coefficients are their own coordinates; a variance is kept as itself, not as its logarithm.
         mean = jnp.asarray(self.structure.coefficient_mean, z.dtype)
         variance = jnp.zeros_like(mean)
-        for block, posterior, part in zip(self.structure.blocks, self.posteriors, statistic, strict=True):
-            found = posterior.moments(part)
-            mean = _place(mean, block, BlockValue(found.delta_mean, found.variance_mean))
-            variance = _place(variance, block, BlockValue(found.delta_variance, found.variance_variance))
+        for places, posterior, part in self._parts(statistic):
+            means, variances = posterior.moments(part)
+            mean, variance = mean.at[places].add(means), variance.at[places].set(variances)
         return Moments(self._named(mean), self._named(variance))
 
     def log_prob(self, shared, statistic, z):
-        delta = z - jnp.asarray(self.structure.coefficient_mean, z.dtype)
-        total = jnp.zeros((), z.dtype)
-        for block, posterior, part in zip(self.structure.blocks, self.posteriors, statistic, strict=True):
-            columns, variance = np.asarray(block.coefficients, int), _variance_index(block)
-            total += posterior.log_prob(part, BlockValue(delta[columns], z[variance]))
-        return total
+        delta = z - jnp.asarray(self.structure.coefficient_mean, z.dtype)  # of a log variance, 0 is taken off
+        each = (posterior.log_prob(part, delta[places]) for places, posterior, part in self._parts(statistic))
+        return sum(each, start=jnp.zeros((), z.dtype))
+
+    def _parts(self, statistic):
+        """Return for each block the places of its coordinates, its posterior, and its statistic."""
+        places = [np.asarray(block.places, int) for block in self.structure.blocks]
+        return zip(places, self.posteriors, statistic, strict=True)
 
     def _named(self, vector):
         parameters = self.model.parameters
@@ -109,16 +109,6 @@ class BoundConjugate(BoundBelief):
         }
 
 
-def _variance_index(block: Block) -> np.ndarray:
-    return np.asarray([] if block.variance is None else [block.variance], int)
-
-
-def _place(vector, block: Block, value: BlockValue):
-    """Add a block's deltas to their places and set its log variances."""
-    vector = vector.at[np.asarray(block.coefficients, int)].add(value.delta)
-    return vector.at[_variance_index(block)].set(value.log_variance)
-
-
 def _block_posterior(structure: LinearStructure, block: Block) -> BlockPosterior:
     columns = list(block.coefficients)
     prior_factor = np.linalg.cholesky(structure.coefficient_covariance[np.ix_(columns, columns)])
@@ -126,5 +116,5 @@ def _block_posterior(structure: LinearStructure, block: Block) -> BlockPosterior
         return KnownVariance(prior_factor)
     shape, rate = float(structure.shape[block.variance]), float(structure.rate[block.variance])
     if not columns:
-        return VarianceOnly(shape, rate)
+        return VarianceOnly(prior_factor, shape, rate)
     return CoefficientsAndVariance(prior_factor, shape, rate)

@@ -18,7 +18,7 @@ from paramfilter.errors import BeliefError
 from paramfilter.model import StateSpaceModel
 from paramfilter.particles.belief import Belief, Draw
 from paramfilter.particles.point_mass import BoundPointMass
-from paramfilter.particles.spread import MIN_SPREAD, Spread, spread_of
+from paramfilter.particles.spread import spread_of
 
 USUAL_DISCOUNT = 0.98
 """Liu and West recommend 0.95 to 0.99."""
@@ -59,13 +59,13 @@ class BoundShrinkingKernel(BoundPointMass):
 
     keep: float = 1.0
 
-    def init_shared(self, z) -> Spread:
-        return spread_of(z, jnp.zeros(len(z), z.dtype), MIN_SPREAD * self.model.parameters.prior_sd)
+    def init_shared(self, z):
+        return spread_of(z, jnp.zeros(len(z), z.dtype), self.model.parameters.prior_sd)
 
     def adapt(self, shared, statistics, z, log_weights):
-        return spread_of(z, log_weights, MIN_SPREAD * self.model.parameters.prior_sd), statistics
+        return spread_of(z, log_weights, self.model.parameters.prior_sd), statistics
 
     def sample(self, key, shared, statistic, previous):
         noise = jax.random.normal(key, previous.shape, previous.dtype)
         center, bandwidth = self.keep * previous + (1 - self.keep) * shared.mean, (1 - self.keep**2) ** 0.5
-        return Draw.without_trouble(center + bandwidth * shared.factor @ noise)
+        return Draw.without_trouble(center + bandwidth * shared.scale @ noise)

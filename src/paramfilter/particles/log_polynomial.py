@@ -26,14 +26,16 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from paramfilter.filters import Moments
+from paramfilter.gaussian import Gaussian, log_height
 from paramfilter.model import StateSpaceModel, Transition
 from paramfilter.numerics.compensated import CompensatedSum
+from paramfilter.numerics.even_points import normal_points
 from paramfilter.outcome import Outcome
 from paramfilter.particles.accuracy import CheckPoints, error_over_bulk, star_points
 from paramfilter.particles.belief import BoundBelief, Draw
 from paramfilter.particles.coordinates import Coordinates
 from paramfilter.particles.inverse_cdf import CdfTable, tabulate
-from paramfilter.particles.spread import MIN_SPREAD, Spread, quasi_random_normals, spread_of
+from paramfilter.particles.spread import spread_of
 from paramfilter.polynomials import MonomialBasis
 from paramfilter.types import Inputs, KeyArray, State
 
@@ -127,7 +129,7 @@ class LogPolynomial(BoundBelief):
             table = self._table(coefficients)
             z, at_edge = table.invert(jax.random.uniform(key, dtype=previous.dtype))[None], table.at_edge
         else:
-            z, at_edge = metropolis_step(key, self._log_density(coefficients), previous, shared.factor), False
+            z, at_edge = metropolis_step(key, self._log_density(coefficients), previous, shared.scale), False
         flags = jnp.where(at_edge, Outcome.BELIEF_AT_WINDOW_EDGE, Outcome.OK)
         if not self.is_always_proper:
             flags = flags | jnp.where(self._is_improper(coefficients), Outcome.BELIEF_IMPROPER, Outcome.OK)
@@ -142,31 +144,27 @@ class LogPolynomial(BoundBelief):
         return self._log_density(statistic.value)(z) - log_normaliser
 
     def adapt(self, shared, statistics, z, log_weights):
-        spread = spread_of(z, log_weights, self._floor)
+        spread = spread_of(z, log_weights, self.coordinates.scale)
         size = self._checks.size
-        places = jax.vmap(shared.whiten)(self._check_points(spread)[:size])
+        places = shared.standard(self._check_points(spread)[:size])
         moved = jax.vmap(lambda one: self._checks.carry(one[:size], places))(statistics.misses)
         misses = jnp.concatenate([moved, statistics.misses[:, size:]], axis=1)
         return spread, CoefficientsAndMisses(statistics.sum, misses)
 
     def init_shared(self, z):
-        return spread_of(z, jnp.zeros(z.shape[0], z.dtype), self._floor)
-
-    @property
-    def _floor(self) -> np.ndarray:
-        return MIN_SPREAD * self.coordinates.scale
+        return spread_of(z, jnp.zeros(z.shape[0], z.dtype), self.coordinates.scale)
 
     @cached_property
     def _checks(self) -> CheckPoints:
         return star_points(self.basis.dimension)
 
-    def _check_points(self, shared: Spread) -> Float[Array, "check param"]:
+    def _check_points(self, shared: Gaussian) -> Float[Array, "check param"]:
         """Return points that follow the particles, and draws from the prior that stay: a polynomial with a mode where
         there is none takes the particles along, and cannot be caught from among them."""
-        moving = jax.vmap(shared.unwhiten)(jnp.asarray(self._checks.places, shared.mean.dtype))
+        moving = shared.at(jnp.asarray(self._checks.places, shared.mean.dtype))
         return jnp.concatenate([moving, jnp.asarray(self.model.parameters.prior_draws[:NUM_FIXED], moving.dtype)])
 
-    def _powers_at_checks(self, shared: Spread) -> Float[Array, "check coeff"]:
+    def _powers_at_checks(self, shared: Gaussian) -> Float[Array, "check coeff"]:
         """Return the monomials at the check points; all particles have the same, so this is one matrix for all."""
         return jax.vmap(lambda z: self.basis.features(self.coordinates.to_u(z)))(self._check_points(shared))
 
@@ -181,32 +179,25 @@ class LogPolynomial(BoundBelief):
         low, high = self.coordinates.window
         return tabulate(self._log_density(coefficients), jnp.asarray(low, float), jnp.asarray(high, float))
 
-    def _quadrature(self, shared: Spread, coefficients):
+    def _quadrature(self, shared: Gaussian, coefficients):
         """Return nodes, log weights of the normalised belief at them, and its log normaliser."""
         if self.basis.dimension == 1:
             table = self._table(coefficients)
             return table.points[:, None], jnp.log(table.weights), table.log_normaliser
-        factor = QUADRATURE_INFLATION * shared.factor
-        standard = jnp.asarray(self._standard_nodes, shared.mean.dtype)
-        nodes = shared.mean + standard @ factor.T
-        dimension = self.basis.dimension
-        log_proposal = -0.5 * jnp.sum(standard**2, axis=1) - jnp.sum(jnp.log(jnp.diagonal(factor)))
-        log_ratio = jax.vmap(self._log_density(coefficients))(nodes) - (
-            log_proposal - 0.5 * dimension * jnp.log(2 * jnp.pi)
-        )
+        wide = Gaussian(shared.mean, QUADRATURE_INFLATION * shared.scale)
+        standard = jnp.asarray(normal_points(NUM_QUADRATURE_NODES, self.basis.dimension), shared.mean.dtype)
+        nodes = wide.at(standard)
+        log_proposal = log_height(wide.scale) - 0.5 * jnp.sum(standard**2, axis=1)
+        log_ratio = jax.vmap(self._log_density(coefficients))(nodes) - log_proposal
         log_total = jax.nn.logsumexp(log_ratio)
         return nodes, log_ratio - log_total, log_total - jnp.log(len(nodes))
-
-    @cached_property
-    def _standard_nodes(self) -> np.ndarray:
-        return quasi_random_normals(NUM_QUADRATURE_NODES, self.basis.dimension)
 
     @cached_property
     def _rays(self) -> np.ndarray:
         axes = np.eye(self.basis.dimension)
         if self.basis.dimension == 1:
             return np.concatenate([axes, -axes])
-        normals = quasi_random_normals(NUM_RAYS, self.basis.dimension)
+        normals = normal_points(NUM_RAYS, self.basis.dimension)
         return np.concatenate([axes, -axes, normals / np.linalg.norm(normals, axis=1, keepdims=True)])
 
     def _is_improper(self, coefficients: Float[Array, " coeff"]) -> Bool[Array, ""]:

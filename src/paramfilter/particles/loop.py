@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 
 from paramfilter.filters.outliers import has_grown, screened
-from paramfilter.filters.step_info import StepInfo
 from paramfilter.inspect.probe import probe
 from paramfilter.model import Transition
 from paramfilter.numerics.compensated import CompensatedSum
@@ -32,7 +31,7 @@ from paramfilter.particles.guard import flags_of, guarded, keep_where, learned, 
 from paramfilter.particles.mixing import updated
 from paramfilter.particles.moving import discounted, parents_of, propose
 from paramfilter.particles.parts import Particles, Parts, StepKeys
-from paramfilter.particles.state import ParticleState
+from paramfilter.particles.state import ParticleInfo, ParticleState
 from paramfilter.tracing import strongly_typed
 from paramfilter.types import Inputs, KeyArray, Observation
 
@@ -70,7 +69,9 @@ def forecasts_of(parts: Parts, state: ParticleState, inputs: Inputs) -> Forecast
     return forecast(StepKeys.at(state).forecast, parts.model, state.x, state.z, state.log_weights, inputs)
 
 
-def next_state(parts: Parts, state: ParticleState, y: Observation, inputs: Inputs) -> tuple[ParticleState, StepInfo]:
+def next_state(
+    parts: Parts, state: ParticleState, y: Observation, inputs: Inputs
+) -> tuple[ParticleState, ParticleInfo]:
     """Take in one observation."""
     keys, before, given = StepKeys.at(state), Particles.of(state), y
     forecasts = forecasts_of(parts, state, inputs)
@@ -101,7 +102,7 @@ def next_state(parts: Parts, state: ParticleState, y: Observation, inputs: Input
         outcome=state.outcome | flags,
         fingerprint=state.fingerprint,
     )
-    info = StepInfo(
+    info = ParticleInfo(
         ess=jnp.where(verdict.has_failed, 0.0, effective_sample_size(kept.log_weights)),
         log_evidence_increment=jnp.where(verdict.is_refused, 0.0, verdict.log_total),
         outcome=flags,

@@ -7,8 +7,6 @@ Means and standard deviations use the mean and variance of each belief (Rao-Blac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -17,11 +15,8 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from paramfilter.arguments import require_key, whole_number
-from paramfilter.filters.base import Filter
-from paramfilter.filters.estimates import ErrorEstimate, Moments, Values, levels_of, pooled
-from paramfilter.filters.step_info import in_brief
-from paramfilter.labels import prior_in_brief
+from paramfilter.filters import Posterior
+from paramfilter.filters.estimates import ErrorEstimate, Moments, Values, pooled
 from paramfilter.numerics.weights import choose_by_weight
 from paramfilter.particles.belief import BoundBelief
 from paramfilter.particles.state import ParticleState
@@ -41,53 +36,27 @@ NUM_QUANTILE_DRAWS = 16 * BATCH
 """Draws behind a quantile: its level is right to about 0.004."""
 
 
-@dataclass(frozen=True, eq=False)
-class Posterior:
-    """Posterior of the parameters. Every method returns a dict keyed by parameter name, in the original units."""
+class ParticlePosterior(Posterior):
+    """Posterior of the parameters, as particles hold it; quantiles come from draws with a fixed key."""
 
-    filter: Filter
+    engine: Any
     state: ParticleState
 
-    def __repr__(self) -> str:
-        names = prior_in_brief(self.filter.model.prior)
-        return f"{type(self).__name__}({names}; {in_brief(self.state, 'particles')})"
+    def _means_and_sds(self) -> tuple[dict[str, Values], dict[str, Values]]:
+        return self.engine.compiled(_means_and_sds, compiler_options=RUN_ONCE)(self.state)
 
-    def mean(self) -> dict[str, Values]:
-        """Return the posterior mean of each parameter."""
-        return self._in_order(self._means_and_sds()[0])
-
-    def sd(self) -> dict[str, Values]:
-        """Return the posterior standard deviation of each parameter."""
-        return self._in_order(self._means_and_sds()[1])
-
-    def quantile(self, q: float | Sequence[float]) -> dict[str, Values]:
-        """Return quantiles of each parameter, from draws with a fixed key.
-
-        Args:
-            q: One level between 0 and 1, or a sequence of levels, which adds a leading axis.
-
-        Returns:
-            A dict such as `{"phi": array([0.70, 0.88])}` for `quantile([0.05, 0.95])`.
-        """
-        levels = levels_of(q)
-        draws = self._drawn(self.state.key, NUM_QUANTILE_DRAWS)
+    def _quantiles(self, levels: Float[np.ndarray, "..."]) -> dict[str, Values]:
+        draws = self._draws(self.state.key, NUM_QUANTILE_DRAWS)
         if is_traced(draws):
-            return self._in_order({name: jnp.quantile(values, levels, axis=0) for name, values in draws.items()})
-        return self._in_order({name: np.array(np.quantile(values, levels, axis=0)) for name, values in draws.items()})
+            return {name: jnp.quantile(values, levels, axis=0) for name, values in draws.items()}
+        return {name: np.array(np.quantile(values, levels, axis=0)) for name, values in draws.items()}
 
-    def sample(self, key: KeyArray, num_draws: int) -> dict[str, Values]:
-        """Draw parameters from the posterior.
-
-        Args:
-            key: Random key, `jax.random.key(seed)`.
-            num_draws: Number of draws. A new number does not compile again.
-
-        Returns:
-            A dict with a leading axis of draws.
-        """
-        require_key(key, "posterior.sample(key, num_draws)")
-        num_draws = whole_number(num_draws, "num_draws", 1, "The call is posterior.sample(key, num_draws).")
-        return self._in_order(self._drawn(key, num_draws))
+    def _draws(self, key: KeyArray, num_draws: int) -> dict[str, Values]:
+        """Draw in batches of one size, so that any number of draws uses one compile."""
+        draw = self.engine.compiled(_draw_batch, compiler_options=RUN_ONCE)
+        batches = [draw(self.state, key, number) for number in np.arange(-(-num_draws // BATCH), dtype=np.int32)]
+        joined = jnp.concatenate if is_traced(batches) else np.concatenate
+        return jax.tree.map(lambda *leaves: joined(leaves)[:num_draws], *batches)
 
     def log_prob(self, theta: Theta) -> Float[Array, ""]:
         """Return the posterior log density at theta, in the original units.
@@ -97,31 +66,17 @@ class Posterior:
         Args:
             theta: A value for each named parameter.
         """
-        z = self.filter.model.parameters.unconstrain(theta)
-        return self.filter.compiled(_mixture_log_prob)(self.state, z)
+        z = self.engine.model.parameters.unconstrain(theta)
+        return self.engine.compiled(_mixture_log_prob)(self.state, z)
 
     def error(self) -> ErrorEstimate:
         """Return the error of each posterior mean: not measured, since particles give no estimate of it."""
-        unknown: dict[str, Values] = dict.fromkeys(self.filter.model.parameters.names, np.array(np.nan))
+        unknown: dict[str, Values] = dict.fromkeys(self.engine.model.parameters.names, np.array(np.nan))
         return ErrorEstimate(unknown, "particles give no estimate of it: compare the means of runs with two keys")
 
     def error_so_far(self) -> ErrorEstimate:
         """Return what is known of the error without further work: here the same."""
         return self.error()
-
-    def _means_and_sds(self) -> tuple[dict[str, Values], dict[str, Values]]:
-        return self.filter.compiled(_means_and_sds, compiler_options=RUN_ONCE)(self.state)
-
-    def _in_order(self, values: dict[str, Values]) -> dict[str, Values]:
-        """Put names in the order of the prior: what JAX returns is in that of the alphabet."""
-        return {name: values[name] for name in self.filter.model.parameters.names}
-
-    def _drawn(self, key: KeyArray, num_draws: int) -> dict[str, Values]:
-        """Draw in batches of one size, so that any number of draws uses one compile."""
-        draw = self.filter.compiled(_draw_batch, compiler_options=RUN_ONCE)
-        batches = [draw(self.state, key, number) for number in np.arange(-(-num_draws // BATCH), dtype=np.int32)]
-        joined = jnp.concatenate if is_traced(batches) else np.concatenate
-        return jax.tree.map(lambda *leaves: joined(leaves)[:num_draws], *batches)
 
 
 def mixture_moments(belief: BoundBelief, state: ParticleState) -> Moments:
@@ -145,21 +100,21 @@ def _adapted(belief: BoundBelief, state: ParticleState) -> tuple[PyTree, PyTree]
     return belief.adapt(state.shared, state.statistics, state.z, state.log_weights)
 
 
-def _means_and_sds(filter: Any, state: ParticleState) -> tuple[dict[str, Array], dict[str, Array]]:
-    moments = mixture_moments(filter.parts.belief, state)
+def _means_and_sds(engine: Any, state: ParticleState) -> tuple[dict[str, Array], dict[str, Array]]:
+    moments = mixture_moments(engine.parts.belief, state)
     return moments.mean, jax.tree.map(jnp.sqrt, moments.variance)
 
 
-def _draw_batch(filter: Any, state: ParticleState, key: KeyArray, number: Int[Array, ""]) -> dict[str, Array]:
+def _draw_batch(engine: Any, state: ParticleState, key: KeyArray, number: Int[Array, ""]) -> dict[str, Array]:
     """Draw the thetas of one batch."""
     keys = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, NO_STEP), number), BATCH + 2)
-    z = draw_joint(filter.parts.belief, state, keys[0], keys[2:])[1]
+    z = draw_joint(engine.parts.belief, state, keys[0], keys[2:])[1]
     # Draws come in the order of particles, and the caller may want the first few alone.
-    return jax.vmap(filter.model.parameters.constrain)(jax.random.permutation(keys[1], z))
+    return jax.vmap(engine.model.parameters.constrain)(jax.random.permutation(keys[1], z))
 
 
-def _mixture_log_prob(filter: Any, state: ParticleState, z: Float[Array, " param"]) -> Float[Array, ""]:
-    belief, parameters = filter.parts.belief, filter.model.parameters
+def _mixture_log_prob(engine: Any, state: ParticleState, z: Float[Array, " param"]) -> Float[Array, ""]:
+    belief, parameters = engine.parts.belief, engine.model.parameters
     if not belief.has_density:
         return _kernel_log_prob(state, z) - parameters.log_volume(z)
     shared, statistics = _adapted(belief, state)

@@ -39,124 +39,75 @@ HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class RegressionSums:
-    """What the coefficients need."""
+class Sums:
+    """What a particle remembers of a block: coefficients need the first two, a variance the others."""
 
     precision: CompensatedSum
     shift: CompensatedSum
-
-    @classmethod
-    def start(cls, size: int) -> RegressionSums:
-        """Return the sums of no data."""
-        return cls(CompensatedSum.start(jnp.zeros((size, size))), CompensatedSum.start(jnp.zeros(size)))
-
-    def add(self, residual: Array, design: Array) -> RegressionSums:
-        """Add one step."""
-        return RegressionSums(self.precision.add(design.T @ design), self.shift.add(design.T @ residual))
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class NoiseSums:
-    """What the variance needs."""
-
     square: CompensatedSum
     count: CompensatedSum
 
     @classmethod
-    def start(cls) -> NoiseSums:
+    def start(cls, size: int) -> Sums:
         """Return the sums of no data."""
-        return cls(CompensatedSum.start(jnp.zeros(())), CompensatedSum.start(jnp.zeros(())))
+        return cls(*(CompensatedSum.start(jnp.zeros(shape)) for shape in ((size, size), size, (), ())))
 
-    def add(self, residual: Array, count: Array) -> NoiseSums:
+    def add(self, residual: Array, design: Array, count: Array) -> Sums:
         """Add one step."""
-        return NoiseSums(self.square.add(jnp.sum(residual**2)), self.count.add(count))
+        terms = design.T @ design, design.T @ residual, jnp.sum(residual**2), count
+        sums = self.precision, self.shift, self.square, self.count
+        return Sums(*(one.add(term) for one, term in zip(sums, terms, strict=True)))
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class JointSums:
-    """What coefficients and variance need together."""
-
-    regression: RegressionSums
-    noise: NoiseSums
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class BlockValue:
-    """Values of a block: delta (empty without coefficients) and log v (empty without a variance)."""
-
-    delta: Float[Array, " coeff"]
-    log_variance: Float[Array, " variance"]
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class BlockMoments:
-    """Means and variances of delta and of v itself."""
-
-    delta_mean: Float[Array, " coeff"]
-    delta_variance: Float[Array, " coeff"]
-    variance_mean: Float[Array, " variance"]
-    variance_variance: Float[Array, " variance"]
-
-
-class BlockPosterior[Sums](abc.ABC):
-    """The posterior of one block as a function of its sums."""
-
-    @abc.abstractmethod
-    def init(self) -> Sums:
-        """Return the sums of no data."""
-
-    @abc.abstractmethod
-    def update(self, sums: Sums, residual: Array, design: Array, count: Array) -> Sums:
-        """Add one step."""
-
-    @abc.abstractmethod
-    def sample(self, key: KeyArray, sums: Sums) -> BlockValue:
-        """Draw the block's parameters exactly."""
-
-    @abc.abstractmethod
-    def moments(self, sums: Sums) -> BlockMoments:
-        """Return means and variances."""
-
-    @abc.abstractmethod
-    def log_prob(self, sums: Sums, value: BlockValue) -> Float[Array, ""]:
-        """Return the normalised log density of (delta, log v)."""
-
-
-_NOTHING = np.zeros(0)
+Value = Float[Array, " coordinate"]
+"""Of a block: delta, and after it log v if the variance is unknown."""
 
 
 @dataclass(frozen=True, eq=False)
-class KnownVariance(BlockPosterior[RegressionSums]):
-    """Coefficients with known noise."""
+class BlockPosterior(abc.ABC):
+    """The posterior of one block as a function of its sums.
+
+    Args:
+        prior_factor: K.
+        shape: Of the prior of an unknown variance: a.
+        rate: Its b.
+    """
 
     prior_factor: np.ndarray
+    shape: float = np.nan
+    rate: float = np.nan
 
-    def init(self):
-        return RegressionSums.start(len(self.prior_factor))
+    @abc.abstractmethod
+    def sample(self, key: KeyArray, sums: Sums) -> Value:
+        """Draw the block's parameters exactly."""
 
-    def update(self, sums, residual, design, count):
-        return sums.add(residual, design)
+    @abc.abstractmethod
+    def moments(self, sums: Sums) -> tuple[Value, Value]:
+        """Return means and variances of delta and of v itself."""
+
+    @abc.abstractmethod
+    def log_prob(self, sums: Sums, value: Value) -> Float[Array, ""]:
+        """Return the normalised log density of (delta, log v)."""
+
+
+class KnownVariance(BlockPosterior):
+    """Coefficients with known noise."""
 
     def sample(self, key, sums):
         prior_factor, mean, posterior_factor = self._solve(sums)
         normal = jax.random.normal(key, mean.shape, mean.dtype)
         # posterior_factor is lower Cholesky of I + K^T precision K, so its inverse transpose colours the noise.
-        noise = solve_upper(posterior_factor.T, normal)
-        return BlockValue(prior_factor @ (mean + noise), jnp.asarray(_NOTHING, mean.dtype))
+        noise = solve_upper(posterior_factor, normal)
+        return prior_factor @ (mean + noise)
 
     def moments(self, sums):
         prior_factor, mean, posterior_factor = self._solve(sums)
         root = solve_lower(posterior_factor, prior_factor.T)
-        nothing = jnp.asarray(_NOTHING, mean.dtype)
-        return BlockMoments(prior_factor @ mean, jnp.sum(root**2, axis=0), nothing, nothing)
+        return prior_factor @ mean, jnp.sum(root**2, axis=0)
 
     def log_prob(self, sums, value):
         prior_factor, mean, posterior_factor = self._solve(sums)
-        whitened = solve_lower(prior_factor, value.delta) - mean
+        whitened = solve_lower(prior_factor, value) - mean
         white = posterior_factor.T @ whitened
         log_scale = jnp.sum(jnp.log(jnp.diagonal(posterior_factor))) - jnp.sum(jnp.log(jnp.diagonal(prior_factor)))
         return -0.5 * jnp.sum(white**2) + log_scale - len(white) * HALF_LOG_TWO_PI
@@ -167,38 +118,26 @@ class KnownVariance(BlockPosterior[RegressionSums]):
         prior_factor = jnp.asarray(self.prior_factor, shift.dtype)
         inner = jnp.eye(len(shift), dtype=shift.dtype) + prior_factor.T @ precision @ prior_factor
         posterior_factor = cholesky(inner)
-        mean = solve_upper(posterior_factor.T, solve_lower(posterior_factor, prior_factor.T @ shift))
+        mean = solve_upper(posterior_factor, solve_lower(posterior_factor, prior_factor.T @ shift))
         return prior_factor, mean, posterior_factor
 
 
-@dataclass(frozen=True, eq=False)
-class VarianceOnly(BlockPosterior[NoiseSums]):
+class VarianceOnly(BlockPosterior):
     """A noise variance and no coefficients."""
-
-    shape: float
-    rate: float
-
-    def init(self):
-        return NoiseSums.start()
-
-    def update(self, sums, residual, design, count):
-        return sums.add(residual, count)
 
     def sample(self, key, sums):
         shape, rate = self._posterior(sums)
-        log_variance = jnp.log(rate) - jax.random.loggamma(key, shape, dtype=shape.dtype)
-        return BlockValue(jnp.asarray(_NOTHING, shape.dtype), log_variance[None])
+        return (jnp.log(rate) - jax.random.loggamma(key, shape, dtype=shape.dtype))[None]
 
     def moments(self, sums):
         shape, rate = self._posterior(sums)
         mean = jnp.where(shape > 1, rate / jnp.maximum(shape - 1, 1e-30), jnp.inf)
         variance = jnp.where(shape > 2, mean**2 / jnp.maximum(shape - 2, 1e-30), jnp.inf)
-        nothing = jnp.asarray(_NOTHING, shape.dtype)
-        return BlockMoments(nothing, nothing, mean[None], variance[None])
+        return mean[None], variance[None]
 
     def log_prob(self, sums, value):
         shape, rate = self._posterior(sums)
-        log_variance = value.log_variance[0]
+        log_variance = value[0]
         return shape * jnp.log(rate) - gammaln(shape) - shape * log_variance - rate * jnp.exp(-log_variance)
 
     def _posterior(self, sums):
@@ -206,19 +145,8 @@ class VarianceOnly(BlockPosterior[NoiseSums]):
         return self.shape + 0.5 * count, self.rate + 0.5 * square
 
 
-@dataclass(frozen=True, eq=False)
-class CoefficientsAndVariance(BlockPosterior[JointSums]):
+class CoefficientsAndVariance(BlockPosterior):
     """Coefficients and the variance of their noise, with independent priors."""
-
-    prior_factor: np.ndarray
-    shape: float
-    rate: float
-
-    def init(self):
-        return JointSums(RegressionSums.start(len(self.prior_factor)), NoiseSums.start())
-
-    def update(self, sums, residual, design, count):
-        return JointSums(sums.regression.add(residual, design), sums.noise.add(residual, count))
 
     def sample(self, key, sums):
         key_variance, key_delta = jax.random.split(key)
@@ -226,7 +154,7 @@ class CoefficientsAndVariance(BlockPosterior[JointSums]):
         log_variance = table.invert(jax.random.uniform(key_variance, dtype=gains.dtype))
         mean, variance = _given_variance(jnp.exp(log_variance), gains, pulls)
         delta = rotation @ (mean + jnp.sqrt(variance) * jax.random.normal(key_delta, mean.shape, mean.dtype))
-        return BlockValue(delta, log_variance[None])
+        return jnp.append(delta, log_variance)
 
     def moments(self, sums):
         rotation, gains, pulls, table = self._tabulate(sums)
@@ -237,13 +165,13 @@ class CoefficientsAndVariance(BlockPosterior[JointSums]):
         delta_variance = table.weights @ (spreads + (means - delta_mean) ** 2)
         variance_mean = table.weights @ variances
         variance_variance = table.weights @ (variances - variance_mean) ** 2
-        return BlockMoments(delta_mean, delta_variance, variance_mean[None], variance_variance[None])
+        return jnp.append(delta_mean, variance_mean), jnp.append(delta_variance, variance_variance)
 
     def log_prob(self, sums, value):
         rotation, gains, pulls, table = self._tabulate(sums)
-        log_variance = value.log_variance[0]
+        log_variance = value[-1]
         mean, variance = _given_variance(jnp.exp(log_variance), gains, pulls)
-        coordinates = jnp.linalg.solve(rotation, value.delta)
+        coordinates = jnp.linalg.solve(rotation, value[:-1])
         gaussian = (
             -0.5 * jnp.sum((coordinates - mean) ** 2 / variance + jnp.log(variance)) - len(mean) * HALF_LOG_TWO_PI
         )
@@ -260,9 +188,9 @@ class CoefficientsAndVariance(BlockPosterior[JointSums]):
 
     def _eigenbasis(self, sums) -> tuple[Array, Array, Array]:
         """Return K U, the eigenvalues g and the pulls k."""
-        prior_factor = jnp.asarray(self.prior_factor, sums.regression.shift.total.dtype)
-        inner = prior_factor.T @ sums.regression.precision.value @ prior_factor
-        pull = prior_factor.T @ sums.regression.shift.value
+        prior_factor = jnp.asarray(self.prior_factor, sums.shift.total.dtype)
+        inner = prior_factor.T @ sums.precision.value @ prior_factor
+        pull = prior_factor.T @ sums.shift.value
         if len(self.prior_factor) == 1:
             gains, rotation, pulls = inner[0], prior_factor, pull
         else:
@@ -271,8 +199,8 @@ class CoefficientsAndVariance(BlockPosterior[JointSums]):
         return rotation, jnp.maximum(gains, 0.0), pulls
 
     def _log_marginal(self, sums, gains, pulls):
-        shape = self.shape + 0.5 * sums.noise.count.value
-        square = sums.noise.square.value
+        shape = self.shape + 0.5 * sums.count.value
+        square = sums.square.value
 
         def log_density(log_variance):
             variance = jnp.exp(log_variance[0])
@@ -290,8 +218,8 @@ class CoefficientsAndVariance(BlockPosterior[JointSums]):
 
         The right tail falls like exp(-shape log v), the left one faster than any exponential.
         """
-        shape = self.shape + 0.5 * sums.noise.count.value
-        square = sums.noise.square.value
+        shape = self.shape + 0.5 * sums.count.value
+        square = sums.square.value
         explained = jnp.sum(pulls**2 / jnp.where(gains > 0, gains, jnp.inf))
         smallest = (self.rate + 0.5 * jnp.maximum(square - explained, 0.0)) / (shape + 1 + 0.5 * len(gains))
         largest = (self.rate + 0.5 * square) / shape

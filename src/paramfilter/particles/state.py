@@ -1,13 +1,13 @@
-"""All that a particle filter knows between two observations."""
+"""All that a particle filter knows between two observations, and what it tells of a step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 import jax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from paramfilter.filters.step_info import in_brief
+from paramfilter.filters.step_info import StepInfo, in_brief
 from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.types import KeyArray
 
@@ -50,3 +50,20 @@ class ParticleState:
 
     def __repr__(self) -> str:
         return f"ParticleState({in_brief(self, 'particles')})"
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ParticleInfo(StepInfo):
+    """What happened in one step of a particle filter.
+
+    Attributes:
+        resampled: Whether particles were resampled before they moved.
+        num_nan: Particles for which the model returned NaN.
+        approximation_error: By how many nats (rms over the bulk) the particles' beliefs miss the exact ones so far;
+            0 for exact beliefs. Above 0.5 the outcome is flagged.
+    """
+
+    resampled: Bool[Array, ""]
+    num_nan: Int[Array, ""]
+    approximation_error: Float[Array, ""]

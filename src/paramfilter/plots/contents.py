@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from scipy.special import ndtri
 from paramfilter.arguments import did_you_mean
 from paramfilter.calibration import Calibration
 from paramfilter.errors import DataError
-from paramfilter.fleet import Fleet
 from paramfilter.labels import Component, components_of
 from paramfilter.numerics.quantiles import LEVELS
 from paramfilter.results import load_result, to_datatree
@@ -24,6 +23,10 @@ from paramfilter.running import History
 MOST_PANELS = 12
 INNER = 0.5
 """Level of the darker interval inside."""
+CURES = {
+    "observed_data": "give the observations to to_datatree(state, history, ys)",
+    "predictions": "give it to to_datatree(state, history, forecast=pf.predict(...))",
+}
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,6 @@ class Asked:
         level: Of the intervals.
         last: How many steps to draw, up to the last one; None for all.
         labels: Texts for axes by what they are called otherwise.
-        written: What the axes of the picture are called without `labels`; `label` adds to it.
     """
 
     names: tuple[str, ...] | None
@@ -44,21 +46,10 @@ class Asked:
     level: float
     last: int | None
     labels: Mapping[str, str]
-    written: set[str] = field(default_factory=set)
 
     def label(self, name: Any) -> str:
         """Return the text for an axis."""
-        self.written.add(str(name))
         return self.labels.get(str(name), str(name))
-
-
-@dataclass(frozen=True)
-class FleetTable:
-    """Posterior mean and sd of each parameter, with a leading axis of series, and the ids of the series."""
-
-    ids: tuple[Any, ...]
-    mean: Mapping[str, np.ndarray]
-    sd: Mapping[str, np.ndarray]
 
 
 def opened(results: Any, last: int | None = None) -> dict[str, Any]:
@@ -71,12 +62,7 @@ def opened(results: Any, last: int | None = None) -> dict[str, Any]:
         results = load_result(results)
     elif isinstance(results, tuple) and len(results) in (2, 3) and isinstance(results[1], History):
         results = to_datatree(*results)
-    elif isinstance(results, tuple) and len(results) == 2 and isinstance(results[0], Fleet):
-        fleet, state = results
-        results = FleetTable(state.ids, fleet.mean(state), fleet.sd(state))
-    if isinstance(results, Calibration | FleetTable):
-        return {"": results}
-    if not hasattr(results, "groups"):
+    if not hasattr(results, "groups") and not isinstance(results, Calibration):
         raise DataError(
             "a picture is drawn from pf.to_datatree(state, history), the path of a saved result, (state, history), "
             f"or a dict of these; got: {type(results).__name__}."
@@ -87,11 +73,7 @@ def opened(results: Any, last: int | None = None) -> dict[str, Any]:
 def _cut(tree: Any, last: int) -> Any:
     if last < 1:
         raise DataError(f"last is the number of steps to draw, at least 1; got {last}.")
-    groups = {name: group.to_dataset() for name, group in tree.children.items()}
-    cut = {name: one.isel(time=slice(-last, None)) if "time" in one.dims else one for name, one in groups.items()}
-    made = type(tree).from_dict(cut)
-    made.attrs = tree.attrs
-    return made
+    return tree.map_over_datasets(lambda one: one.isel(time=slice(-last, None)) if "time" in one.dims else one)
 
 
 def first_of(trees: Mapping[str, Any]) -> Any:
@@ -106,28 +88,17 @@ def heading_of(trees: Mapping[str, Any]) -> str:
     first = first_of(trees)
     parts = [" and ".join(dict.fromkeys(tree.attrs["model"] for tree in trees.values()))]
     if len(trees) == 1:
-        kind = "nodes" if has_nodes(first) else "particles"
-        parts.append(f"{first.attrs['num_particles']} {kind}, {first.attrs['belief']}")
-    return " · ".join([*parts, _span_of(first)])
-
-
-def has_nodes(tree: Any) -> bool:
-    """Tell whether a node filter made a result."""
-    return tree.attrs["unit"] == "nodes"
+        parts.append(f"{first.attrs['num_particles']} {first.attrs['unit']}, {first.attrs['belief']}")
+    times, num = first["filtered"]["time"].to_numpy(), first.attrs["num_observations"]
+    until = f" to {np.datetime_as_string(times[-1], unit='D')}" if times.dtype.kind == "M" else ""
+    num_missing = first.attrs.get("num_missing")  # of rows; None if the data were not given
+    seen = f"{num} steps" if num_missing is None else f"{num - num_missing} observations"
+    return " · ".join([*parts, seen + (f" ({num_missing} missing)" if num_missing else "") + until])
 
 
 def approximately(tree: Any) -> str:
     """Return what a legend adds to intervals of states and one-step forecasts, which node filters keep moments of."""
-    return " (normal approximation)" if has_nodes(tree) else ""
-
-
-def _span_of(tree: Any) -> str:
-    num, times = tree.attrs["num_observations"], tree["filtered"]["time"].to_numpy()
-    until = f" to {np.datetime_as_string(times[-1], unit='D')}" if times.dtype.kind == "M" else ""
-    if "num_missing" not in tree.attrs:  # the data were not given, so rows without a value are not known
-        return f"{num} steps{until}"
-    missing = f" ({tree.attrs['num_missing']} missing)" if tree.attrs["num_missing"] else ""
-    return f"{num - tree.attrs['num_missing']} observations{missing}{until}"
+    return " (normal approximation)" if tree.attrs["unit"] == "nodes" else ""
 
 
 def time_name(trees: Mapping[str, Any], asked: Asked) -> str:
@@ -162,12 +133,7 @@ def chosen(known: Sequence[str], asked: Asked) -> list[str]:
 def group_of(tree: Any, group: str) -> Any:
     """Return a group of a result, or say how to get it."""
     if group not in getattr(tree, "children", {}):
-        cures = {
-            "observed_data": "give the observations to to_datatree(state, history, ys)",
-            "predictions": "give it to to_datatree(state, history, forecast=pf.predict(...))",
-        }
-        cure = cures.get(group, "make the result with to_datatree")
-        raise DataError(f"the result has no group {group!r}; {cure}.")
+        raise DataError(f"the result has no group {group!r}; {CURES.get(group, 'make the result with to_datatree')}.")
     return tree[group]
 
 
@@ -181,6 +147,11 @@ def variable_of(tree: Any, group: str, one: Component) -> Any:
     if one not in _components(tree, group):
         raise DataError(f"there is no {str(one)!r} in one of the results.")
     return tree[group][one.name]
+
+
+def draws_of(tree: Any, group: str, one: Component) -> np.ndarray:
+    """Return all draws of a component."""
+    return np.asarray(group_of(tree, group)[one.name], float)[:, :, *one.place].reshape(-1)
 
 
 def intervals(variable: Any, one: Component, level: float) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -210,8 +181,7 @@ def column_of(variable: Any, one: Component) -> str:
     columns = variable.attrs.get("columns")
     if columns is None:
         return str(one)
-    columns = [columns] if isinstance(columns, str) else list(columns)
-    return columns[one.place[-1] if one.place else 0]
+    return columns if isinstance(columns, str) else list(columns)[one.place[-1] if one.place else 0]
 
 
 def observed_components(tree: Any, asked: Asked) -> list[Component]:
@@ -231,34 +201,24 @@ def _components(tree: Any, group: str) -> list[Component]:
 
 def require_known(trees: Mapping[str, Any], truth: Mapping[str, Any]) -> None:
     """Refuse true values of what no result has."""
-    known: dict[str, None] = {}
-    for tree in trees.values():
-        if isinstance(tree, Calibration):
-            return
-        groups = [tree.mean] if isinstance(tree, FleetTable) else [node.data_vars for node in tree.subtree]
-        known |= {str(name): None for group in groups for name in group}
-    for name in truth:
+    own = [tree for tree in trees.values() if not isinstance(tree, Calibration)]
+    known = dict.fromkeys(str(name) for tree in own for node in tree.subtree for name in node.data_vars)
+    for name in truth if own else ():
         if name not in known:
             hint = did_you_mean(name, known) or "."
             raise DataError(f"truth has {name!r}, which no result has{hint} The names are {', '.join(known)}.")
 
 
-def true_value(asked: Asked, one: Component) -> float | None:
-    """Return the known value of a component, if there is one; the last, if it changes over time."""
-    path = true_path(asked, one, 1)
-    return None if path is None else float(path[-1])
-
-
-def true_path(asked: Asked, one: Component, num_steps: int) -> np.ndarray | None:
-    """Return the known value of a component at each of the last steps, if there is one.
-
-    A value with one axis more than the parameter has changes over time, along its first axis.
-    """
+def true_path(asked: Asked, one: Component, variable: Any) -> np.ndarray | None:
+    """Return the known value of a component at each time of its filtered variable, if there is one."""
     if one.name not in asked.truth:
         return None
-    values = np.asarray(asked.truth[one.name], float)
-    if values.ndim <= len(one.place):
+    values, (_, num_steps, *own) = np.asarray(asked.truth[one.name], float), variable.shape
+    if values.shape == tuple(own):
         return np.full(num_steps, values[one.place])
-    if len(values) < num_steps:
-        raise DataError(f"truth of {one.name!r} has {len(values)} values over time; the result has {num_steps} steps.")
+    if values.shape[1:] != tuple(own) or len(values) < num_steps:
+        raise DataError(
+            f"truth of {one.name!r} must have the shape {tuple(own)}, or {(num_steps, *own)} if it changes over time; "
+            f"got {values.shape}."
+        )
     return values[-num_steps:, *one.place]

@@ -27,12 +27,12 @@ from paramfilter.plots.ribbons import (
     draw_state,
     shade_gaps,
 )
-from paramfilter.plots.style import GAP, INK, Look, finish, panels, share_ends, styled, thinned
+from paramfilter.plots.style import GAP, INK, Look, finish, panels, share_ends, styled
 
 STRONG = np.log(20.0)
 """A log Bayes factor that R. Kass and A. Raftery, Bayes Factors (1995), call strong evidence: odds of 20 to 1."""
 
-NO_DATA = "data are not drawn: their shape is not the state's"
+NO_DATA = "data are not drawn: their shape or size is not the state's"
 
 
 @picture
@@ -40,7 +40,7 @@ def parameters(trees: dict[str, Any], asked: Asked) -> Any:
     """Draw posterior mean and intervals of each parameter after each observation, with the prior at the left.
 
     The intervals are those of the quantiles that `run` records. Several results are drawn as lines, the ends of the
-    `level` interval thin. A prior much wider than the posterior is cut at the edge of the panel, with an arrow.
+    `level` interval thin. A prior much wider than the posterior is cut at the edge of the panel.
     """
     parts, remark = components_drawn(trees, "filtered", asked)
     figure, axes = panels(len(parts), 1.8, sharex=True)
@@ -54,9 +54,9 @@ def parameters(trees: dict[str, Any], asked: Asked) -> Any:
 def state(trees: dict[str, Any], asked: Asked) -> Any:
     """Draw filtered mean and intervals of each component of the state, a panel for each result.
 
-    Data are drawn behind a state that they have the shape of: an array behind an array, component by component, or a
-    part of y behind the part of x that has its name. Where data lie far from the state (a volatility, the logarithm of
-    a rate), they have a scale of their own on the right. `truth` has true states, each with a leading time axis.
+    Data are drawn behind a state that they have the shape and size of: an array behind an array, component by
+    component, or a part of y behind the part of x that has its name. `truth` has true states, each with a leading time
+    axis.
     """
     parts, remark = components_drawn(trees, "filtered_state", asked)
     has_data = []
@@ -66,11 +66,11 @@ def state(trees: dict[str, Any], asked: Asked) -> Any:
         draw_state(axis, tree, one, asked, look)
         return ""
 
-    figure, axes = _panel_for_each_result(trees, parts, draw, 2.1 if len(trees) == 1 else 1.7, is_shared=True)
+    figure, axes = _panel_for_each_result(trees, parts, draw, 2.1 if len(trees) == 1 else 1.7)
     shade_gaps(axes, first_of(trees))
-    if not any(has_data) and "observed_data" in first_of(trees).children:
-        remark = f"{remark}; {NO_DATA}" if remark else NO_DATA
-    return finish(figure, axes, remark, time_name(trees, asked))
+    is_left_out = not any(has_data) and "observed_data" in first_of(trees).children
+    remarks = [one for one in (remark, NO_DATA if is_left_out else "") if one]
+    return finish(figure, axes, "; ".join(remarks), time_name(trees, asked))
 
 
 @picture
@@ -105,22 +105,21 @@ def forecast(trees: dict[str, Any], asked: Asked) -> Any:
         draw_forecast(axis, tree, one, asked, look)
         return ""
 
-    parts = observed_components(first_of(trees), asked)
-    figure, axes = _panel_for_each_result(trees, parts, draw, 2.2, is_shared=True)
+    figure, axes = _panel_for_each_result(trees, observed_components(first_of(trees), asked), draw, 2.2)
     has_times = "time" in first_of(trees)["predictions"].coords
     return finish(figure, axes, times=time_name(trees, asked) if has_times else asked.label("steps ahead"))
 
 
 def _panel_for_each_result(
-    trees: dict[str, Any], parts: list[Component], draw: Callable, height: float, is_shared: bool = False
+    trees: dict[str, Any], parts: list[Component], draw: Callable, height: float
 ) -> tuple[Any, list[Any]]:
     """Draw each component of each result into a panel, under its label and what `draw` returns."""
     cells = [(one, *row) for one in parts for row in styled(trees)]
     figure, axes = panels(len(cells), height, sharex=True)
     for axis, (one, label, tree, look) in zip(axes, cells, strict=True):
         said = draw(axis, tree, one, look)
-        axis.set_title(": ".join(filter(None, [label, said])), fontsize=9)
-    for first in range(0, len(axes) * is_shared, len(trees)):  # results of one component share their scale
+        axis.set_title(": ".join(filter(None, [label, said])))
+    for first in range(0, len(axes), len(trees)):  # results of one component share their scale
         share_ends(axes[first : first + len(trees)], "y")
     return figure, axes
 
@@ -140,12 +139,9 @@ def evidence(trees: dict[str, Any], asked: Asked) -> Any:
     if len(trees) < 2:
         raise DataError('evidence compares models: pass a dict of at least two results, {"A": tree, "B": other}.')
     gains = {label: stat(tree, "log_evidence_increment") for label, tree in trees.items()}
-    for what, counts in (
-        ("histories", {label: len(one) for label, one in gains.items()}),
-        ("runs", {label: int(tree.attrs["num_observations"]) for label, tree in trees.items()}),
-    ):
-        if len(set(counts.values())) > 1:
-            raise DataError(f"evidence needs results of the same observations; the {what} have lengths {counts}.")
+    lengths = {label: (len(gains[label]), int(tree.attrs["num_observations"])) for label, tree in trees.items()}
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"evidence needs histories and runs of the same observations; their lengths are {lengths}.")
     # A step that was rolled back adds nothing.
     steps = {label: np.where(np.isfinite(one), one, 0.0) for label, one in gains.items()}
     first = next(iter(trees))
@@ -155,13 +151,11 @@ def evidence(trees: dict[str, Any], asked: Asked) -> Any:
     for label, tree, look in styled(trees):
         if label == first or (asked.names is not None and label not in asked.names):
             continue
-        times, factor = group_of(tree, "filter_stats")["time"].to_numpy(), np.cumsum(steps[label] - steps[first])
+        factor = np.cumsum(steps[label] - steps[first])
         if asked.last is None:  # renewed nodes estimate the evidence of all data again
             factor += tree.attrs["log_evidence"] - trees[first].attrs["log_evidence"] - factor[-1]
-        some = thinned(len(times))
-        style = {"color": look.color, "linestyle": look.dashes, "linewidth": 1.5}
-        # From the end, so that thinning keeps the last point.
-        axis.plot(times[::-1][some], factor[::-1][some], **style, label=f"{label}: {factor[-1]:+.1f} at the end")
+        times = group_of(tree, "filter_stats")["time"].to_numpy()
+        axis.plot(times, factor, **look.line(), label=f"{label}: {factor[-1]:+.1f} at the end")
     axis.set_ylabel(asked.label(f"log Bayes factor against {first}"))
     axis.margins(x=0.01)
     return finish(figure, [axis], times=time_name(trees, asked))

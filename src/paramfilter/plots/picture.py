@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from paramfilter.errors import DataError, extra
+from paramfilter.errors import extra
 from paramfilter.plots.contents import Asked, heading_of, opened, require_known
 from paramfilter.plots.style import EXTRA, LOOK, close_unless_shown, label_few_texts, set_title
 
@@ -41,12 +41,9 @@ def picture(draw: Callable[[dict[str, Any], Asked], Any]):
         trees = opened(results, last)
         require_known(trees, truth or {})
         names = (names,) if isinstance(names, str) else names
-        asked = Asked(None if names is None else tuple(names), truth or {}, level, last, labels or {})
         with extra("matplotlib", EXTRA).rc_context(LOOK):
-            figure = draw(trees, asked)
+            figure = draw(trees, Asked(None if names is None else tuple(names), truth or {}, level, last, labels or {}))
             label_few_texts(figure)
-            if unknown := [name for name in asked.labels if name not in asked.written]:
-                raise DataError(f"labels has {unknown}, but the picture has {sorted(asked.written)}.")
             set_title(figure, heading_of(trees) if title is None else title)
         close_unless_shown(figure)
         return figure

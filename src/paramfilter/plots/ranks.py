@@ -12,7 +12,7 @@ from paramfilter.calibration import Calibration
 from paramfilter.labels import PIT, components_of
 from paramfilter.plots.contents import Asked, chosen, column_of, group_of
 from paramfilter.plots.picture import picture
-from paramfilter.plots.style import GAP, INK, QUIET, finish, grid, styled
+from paramfilter.plots.style import GAP, INK, finish, grid, styled
 
 POINTS = np.linspace(0, 1, 51)
 """Of the unit interval, where the ranks are counted."""
@@ -37,20 +37,15 @@ def ranks(trees: dict[str, Any], asked: Asked) -> Any:
         num_ranks = min(map(len, own.values()))
         low, high = (end - POINTS for end in band_of(asked.level, num_ranks))
         axis.fill_between(POINTS, low, high, color=GAP, linewidth=0, label=f"{asked.level:.0%} band of uniform ranks")
-        for end in (low, high):
-            axis.plot(POINTS, end, color=QUIET, linewidth=0.7)
         axis.axhline(0.0, color=INK, linewidth=0.7)
         for label, _, look in styled(trees):
             if label in own:
                 shares = np.mean(own[label][:, None] <= POINTS, axis=0)
-                style = {"color": look.color, "linestyle": look.dashes, "linewidth": 1.5}
-                axis.plot(POINTS, shares - POINTS, **style, label=label or "ranks")
-        axis.set_title(f"{asked.label(name)} ({num_ranks} ranks)", fontsize=9)
+                axis.plot(POINTS, shares - POINTS, **look.line(), label=label or "ranks")
+        axis.set_title(f"{asked.label(name)} ({num_ranks} ranks)")
         axis.set(xlim=(0, 1), xticks=[0, 0.5, 1])
-        if axis.get_subplotspec().is_last_row():
-            axis.set_xlabel(asked.label("rank"))
     figure.supylabel("share below - rank", fontsize=9)
-    return finish(figure, axes)
+    return finish(figure, axes, times=asked.label("rank"))
 
 
 @functools.lru_cache

@@ -14,11 +14,9 @@ EXTRA = "plots"
 MOST_LABELS = 6
 """Of times that are texts."""
 
-BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
-"""Of M. Okabe and K. Ito, Color Universal Design (2008)."""
-
-COLORS = (BLUE, VERMILION, GREEN, "#8A3F76", "#7A5C00")
-"""Of the lines: those of Okabe and Ito that have a contrast of 3 : 1 on white, and two of the others darkened to it."""
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#8A3F76", "#7A5C00")
+"""Of the lines: those of M. Okabe and K. Ito, Color Universal Design (2008), that have a contrast of 3 : 1 on white,
+and two of the others darkened to it."""
 
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
 """A line style beside each color, for print in gray and for readers who see few colors."""
@@ -34,7 +32,7 @@ WIDTH, CELL_WIDTH = 8.0, 2.9
 
 MOST_COLUMNS = 3
 CHARACTERS_PER_INCH = 12
-"""Of a title."""
+"""Of titles and legends."""
 MOST_STACKED = 4
 """Panels below each other in one column; more of them stand in two."""
 
@@ -43,9 +41,8 @@ LOOK = {
     "axes.spines.right": False,
     "axes.edgecolor": QUIET,
     "axes.labelcolor": INK,
-    "axes.titlesize": 10,
+    "axes.titlesize": 9,
     "axes.titlelocation": "left",
-    "axes.labelsize": 10,
     "xtick.color": QUIET,
     "ytick.color": QUIET,
     "xtick.labelcolor": INK,
@@ -66,6 +63,10 @@ class Look(NamedTuple):
     color: str
     dashes: Any
 
+    def line(self, width: float = 1.4) -> dict[str, Any]:
+        """Return the style of a line."""
+        return {"color": self.color, "linestyle": self.dashes, "linewidth": width}
+
 
 def styled(trees: Mapping[str, Any]) -> Iterator[tuple[str, Any, Look]]:
     """Give each result a color and a line style; the sixth has the first color with another style."""
@@ -76,43 +77,48 @@ def styled(trees: Mapping[str, Any]) -> Iterator[tuple[str, Any, Look]]:
 def panels(num: int, height: float, **options: Any) -> tuple[Any, list[Any]]:
     """Return a figure with panels below each other, in two columns if there are many."""
     columns = 1 if num <= MOST_STACKED else 2
-    figure, axes = _subplots(num, columns, (WIDTH if columns == 1 else 1.3 * WIDTH), height, **options)
-    if columns > 1 and options.get("sharex") and num % columns:  # the panel above the empty place ends its column
-        axes[num - columns].tick_params(labelbottom=True)
-    return figure, axes
+    return _subplots(num, columns, WIDTH if columns == 1 else 1.3 * WIDTH, height, **options)
 
 
 def grid(num: int, height: float, **options: Any) -> tuple[Any, list[Any]]:
-    """Return a figure with small panels side by side, row after row."""
-    columns = columns_for(num)
+    """Return a figure with small panels side by side, row after row: four make a square."""
+    columns = 2 if num == 4 else min(MOST_COLUMNS, num)
     return _subplots(num, columns, max(0.75 * WIDTH, 0.5 + CELL_WIDTH * columns), height, **options)
 
 
-def columns_for(num: int) -> int:
-    """Return how many small panels stand side by side: four make a square."""
-    return 2 if num == 4 else min(MOST_COLUMNS, num)
-
-
 def _subplots(num: int, columns: int, width: float, height: float, **options: Any) -> tuple[Any, list[Any]]:
-    rows = -(-num // columns)
-    figure, axes = subplots(rows, columns, figsize=(width, 0.7 + height * rows), **options)
+    figure, axes = subplots(-(-num // columns), columns, width, height, **options)
     for axis in axes.flat[num:]:
         axis.set_axis_off()
-    figure.align_ylabels(axes)
+    if num > columns and num % columns and options.get("sharex"):  # the panels above empty places end their columns
+        for axis in axes.flat[num - columns : num]:
+            axis.tick_params(labelbottom=True)
     return figure, list(axes.flat[:num])
 
 
-def subplots(rows: int, columns: int, **options: Any) -> tuple[Any, Any]:
-    """Return a figure and its panels, as an array."""
+def subplots(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Any, Any]:
+    """Return a figure and its panels, as an array; `height` is that of a row."""
     pyplot = extra("matplotlib.pyplot", EXTRA)
-    return pyplot.subplots(rows, columns, layout="constrained", squeeze=False, **options)
+    size = width, 0.7 + height * rows
+    figure, axes = pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)
+    figure.align_ylabels(axes)
+    return figure, axes
 
 
 def finish(figure: Any, axes: Sequence[Any], remark: str = "", times: str = "") -> Any:
-    """Put one legend below a figure, name its time axis, and leave a remark to be written below its title."""
-    if times:
-        label_time(axes, times)
-    legend_below(figure, *axes)
+    """Put one legend of some panels below a figure, name its time axis, and leave a remark for below its title."""
+    found: dict[str, Any] = {}
+    for axis in axes:
+        if times and (axis.get_subplotspec().is_last_row() or axis.xaxis.get_tick_params().get("labelbottom")):
+            axis.set_xlabel(times)
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    room, widths, columns = CHARACTERS_PER_INCH * figure.get_figwidth(), [8 + len(label) for label in found], len(found)
+    # As Matplotlib fills columns: one after the other.
+    while columns > 1 and sum(map(max, np.array_split(widths, columns))) > room:
+        columns -= 1
+    if found:
+        figure.legend(list(found.values()), list(found), loc="outside lower left", ncols=columns)
     figure.set_label(remark)
     return figure
 
@@ -120,7 +126,7 @@ def finish(figure: Any, axes: Sequence[Any], remark: str = "", times: str = "") 
 def set_title(figure: Any, title: str) -> None:
     """Put a title at the top left, with the figure's remark below it; nothing takes no room."""
     width = int(CHARACTERS_PER_INCH * figure.get_figwidth())
-    lines = [line for text in (title, figure.get_label()) if text for line in textwrap.wrap(text, width)]
+    lines = [line for text in (title, figure.get_label()) for line in textwrap.wrap(text, width)]
     if lines:
         figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=11, color=INK)
 
@@ -142,39 +148,11 @@ def label_few_texts(figure: Any) -> None:
             axes.xaxis.set_major_locator(ticker.MaxNLocator(MOST_LABELS, integer=True))
 
 
-def legend_below(figure: Any, *axes: Any) -> None:
-    """Put one legend of some axes below a figure, each label once, in as many columns as have room."""
-    found: dict[str, Any] = {}
-    for axis in axes:
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    widths = [0.65 + len(label) / 13 for label in found]
-    columns = len(found)
-    # As Matplotlib fills columns: one after the other.
-    while columns > 1 and sum(map(max, np.array_split(widths, columns))) > figure.get_figwidth():
-        columns -= 1
-    if found:
-        figure.legend(list(found.values()), list(found), loc="outside lower left", ncols=columns)
-
-
-def label_time(axes: Sequence[Any], name: str) -> None:
-    """Name the time axis of the panels that show its ticks."""
-    for axis in axes:
-        if axis.get_subplotspec().is_last_row() or axis.xaxis.get_tick_params().get("labelbottom"):
-            axis.set_xlabel(name)
-
-
 def share_ends(axes: Sequence[Any], which: str) -> None:
     """Give panels one range of an axis, `x` or `y`."""
     ends = [getattr(axis, f"get_{which}lim")() for axis in axes]
     for axis in axes:
         axis.set(**{f"{which}lim": (min(low for low, _ in ends), max(high for _, high in ends))})
-
-
-def without_y(axis: Any) -> None:
-    """Leave out the vertical axis, where heights say nothing by themselves."""
-    axis.set_yticks([])
-    axis.spines["left"].set_visible(False)
 
 
 def thinned(num: int) -> slice:

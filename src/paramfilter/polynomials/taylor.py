@@ -32,8 +32,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 from scipy.linalg import qr
-from scipy.special import ndtri
 
+from paramfilter.numerics.even_points import normal_points
 from paramfilter.polynomials.monomials import MonomialBasis
 from paramfilter.polynomials.series import series_along
 
@@ -87,9 +87,7 @@ def _directions_and_inverses(
 ) -> tuple[Float[np.ndarray, "node param"], list[Float[np.ndarray, "_ node"]]]:
     """Return unit vectors, and for each degree from 1 the matrix from values there to coefficients."""
     p, num_directions = basis.dimension, math.comb(basis.dimension - 1 + basis.degree, basis.degree)
-    # points spread evenly over a cube (a Kronecker sequence), sent to Gaussian numbers and so to the sphere
-    counts = np.arange(1, CANDIDATES_PER_DIRECTION * num_directions + 1)
-    candidates = ndtri(np.modf(np.outer(counts, 2 ** (np.arange(1, p + 1) / (p + 1))))[0])
+    candidates = normal_points(CANDIDATES_PER_DIRECTION * num_directions, p)  # and so evenly over the sphere
     candidates /= np.linalg.norm(candidates, axis=1, keepdims=True)
     pivots = qr(_monomials(basis, basis.degree, candidates)[0].T, mode="r", pivoting=True)[-1]
     directions = candidates[pivots[:num_directions]]

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paramfilter.errors import ProposalError
+from paramfilter.inspect.linear_gaussian import observed_linearly
 from paramfilter.model import StateSpaceModel
 from paramfilter.proposals.base import BoundProposal, Proposal
-from paramfilter.proposals.gaussian_product import GaussianProduct, is_gaussian_product
+from paramfilter.proposals.gaussian_product import GaussianProduct
 from paramfilter.proposals.laplace_product import laplace_product
 
 
@@ -22,7 +23,8 @@ class Guided(Proposal):
 
     def bind(self, model: StateSpaceModel) -> BoundProposal:
         """Fit a model whose state is made of real numbers."""
-        return GaussianProduct(model) if is_gaussian_product(model) else laplace_product(model)
+        linear = observed_linearly(model)
+        return laplace_product(model) if linear is None else GaussianProduct(model, linear)
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,12 @@ from paramfilter import distributions
 from paramfilter.errors import ProposalError
 from paramfilter.gaussian import gaussian_of
 from paramfilter.inspect.dependence import probe_data
+from paramfilter.inspect.linear_gaussian import observed_linearly
 from paramfilter.inspect.once import once_per_model
 from paramfilter.model import StateSpaceModel
 from paramfilter.numerics import student_t
-from paramfilter.numerics.small_matrices import cholesky, inverse_of_lower, solve_lower, solve_upper
+from paramfilter.numerics.small_matrices import cholesky, solve_lower, solve_upper
 from paramfilter.proposals.base import BoundProposal, Move
-from paramfilter.proposals.gaussian_product import is_gaussian_product
 
 NUM_CLIMBS = 3
 """Newton steps."""
@@ -150,7 +150,7 @@ def is_heavy_tailed(model: StateSpaceModel) -> bool:
 
     A state of whole numbers, or a transition without a center, is taken not to.
     """
-    if is_gaussian_product(model):
+    if observed_linearly(model) is not None:
         return False  # it is asked anyway, and known by then
     try:
         center = laplace_product(model).center
@@ -186,23 +186,23 @@ def _climb(
 
     def curvature_root(point):
         root = cholesky(-jax.hessian(log_density)(point))
-        return jnp.where(jnp.all(jnp.isfinite(root)), root, cholesky(precision))
+        return jnp.where(jnp.all(jnp.diagonal(root) > 0), root, cholesky(precision))
 
     def step(_, carry):
         point, value = carry
         root = curvature_root(point)
-        move = solve_upper(root.T, solve_lower(root, jax.grad(log_density)(point)))
+        move = solve_upper(root, solve_lower(root, jax.grad(log_density)(point)))
         tries = point + jnp.array([1.0, 0.25, 0.05], point.dtype)[:, None] * move
         values = jax.vmap(log_density)(tries)
         best = jnp.argmax(jnp.where(jnp.isnan(values), -jnp.inf, values))
         return jnp.where(values[best] > value, tries[best], point), jnp.maximum(values[best], value)
 
     point, _ = jax.lax.fori_loop(0, NUM_CLIMBS, step, (start, log_density(start)))
-    return point, inverse_of_lower(curvature_root(point)).T
+    return point, solve_lower(curvature_root(point), jnp.eye(len(point), dtype=point.dtype)).T
 
 
 def _log_student(x, center, factor):
-    standard = solve_upper(factor, x - center)
+    standard = solve_upper(factor.T, x - center)
     return student_t.log_density(standard) - jnp.sum(jnp.log(jnp.abs(jnp.diagonal(factor))))
 
 

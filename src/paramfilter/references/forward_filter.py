@@ -19,7 +19,6 @@ G. Kitagawa, Non-Gaussian state-space modeling of nonstationary time series, JAS
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -29,7 +28,7 @@ from jaxtyping import Array, Float
 
 from paramfilter import distributions
 from paramfilter.gaussian import gaussian_of
-from paramfilter.references.problem import Problem
+from paramfilter.references.problem import Answer, Problem
 
 NUM_INITIAL_POINTS = 65
 INITIAL_DEVIATIONS = 9.0
@@ -37,29 +36,7 @@ UNRESOLVED = 1e-3
 """Excess of a row of the transition matrix above which its theta counts as not resolved by the grid."""
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class ForwardAnswer:
-    """What the filter found at one theta.
-
-    Args:
-        log_likelihood: log p(y_{1:T} | theta).
-        mean: Of the last state.
-        variance: Of the last state.
-        edges: The largest filtered density of s at either end, over time, times the range.
-        excess: By how much the largest row of the transition matrix sums to more than one.
-    """
-
-    log_likelihood: Float[Array, ""]
-    mean: Float[Array, ""]
-    variance: Float[Array, ""]
-    edges: Float[Array, " 2"]
-    excess: Float[Array, ""]
-
-
-def forward_filter(
-    problem: Problem, bijector: Any, s: Float[Array, " node"], z: Float[Array, " param"]
-) -> ForwardAnswer:
+def forward_filter(problem: Problem, bijector: Any, s: Float[Array, " node"], z: Float[Array, " param"]) -> Answer:
     """Filter all of ys on a uniform grid of s at one theta."""
     model, to_state = problem.model, problem.to_state
     theta = model.parameters.constrain(z)
@@ -102,7 +79,7 @@ def forward_filter(
     (filtered, (log_likelihood, edges, excess)), _ = jax.lax.scan(step, start, rest)
     mean = weights @ (filtered * points)
     variance = weights @ (filtered * (points - mean) ** 2)
-    return ForwardAnswer(log_likelihood, mean, variance, edges * (s[-1] - s[0]), excess)
+    return Answer(log_likelihood, mean[None], variance[None], edges * (s[-1] - s[0]), excess)
 
 
 def only_leaf(tree: Any) -> Any:

@@ -27,16 +27,19 @@ import numpy as np
 
 from paramfilter.errors import ModelError
 from paramfilter.model import StateSpaceModel
+from paramfilter.references.forward_filter import UNRESOLVED
 from paramfilter.references.posterior import GridPosterior, ThetaProblem, change
-from paramfilter.references.problem import NodeAnswers, problem_of, refuse_many_coordinates, remember_last
-from paramfilter.references.state_grid import GridFilter, Lattice, grid_filter_of, pilot_lattice
-from paramfilter.references.theta_grid import Frame
+from paramfilter.references.problem import few_coordinates, problem_of
+from paramfilter.references.state_grid import filter_on_grid, pilot_lattice
+from paramfilter.references.theta_grid import Frame, prior_frame
 from paramfilter.types import Inputs, Observation
 
 DEFAULT_NODES = {1: 65, 2: 33}
 """Nodes per coordinate, by the number of coordinates."""
 PROBE_DEVIATIONS = 3.0
 MAX_LATTICES = 12
+UNRESOLVED_SHARE = 1e-7
+"""Of the posterior of theta, at nodes whose transition is narrower than the spacing."""
 
 
 def grid_posterior(
@@ -65,22 +68,20 @@ def grid_posterior(
     Raises:
         ModelError: If there are more than two coordinates, or the state is not one real number.
     """
-    refuse_many_coordinates(model, "grid_posterior")
+    dimension = few_coordinates(model, "grid_posterior")
     with jax.enable_x64(True):
         theta = ThetaProblem.of(problem_of(model, ys, inputs, initial_inputs))
-        frame = theta.first_frame(num_nodes, DEFAULT_NODES)
-        grid_filter = grid_filter_of(theta.problem)
-        lattice, z = pilot_lattice(grid_filter)
-        lattice = grid_filter.settle(lattice, z, np.ones(len(z)))
+        frame = prior_frame(dimension, num_nodes or DEFAULT_NODES[dimension])
+        on_grid = filter_on_grid(theta.problem)
+        lattice, z = pilot_lattice(on_grid)
+        lattice = on_grid.settle(lattice, z, np.ones(len(z)))
         for _ in range(MAX_LATTICES):
-            answer = remember_last(partial(_on_lattice, grid_filter, lattice))
-            frame = theta.zoom(answer, frame, free_nodes=num_nodes is None)
-            found = answer(theta.coordinates.to_z(frame.nodes))
-            result = theta.posterior(frame, found)
+            frame, answer = theta.zoom(partial(on_grid.run, lattice), frame, free_nodes=num_nodes is None)
+            result = theta.posterior(frame, answer)
             # the pilot's theta was a guess: ask again across the posterior that came of it
-            settled = grid_filter.settle(lattice, *_probes(frame, result))
-            settled = grid_filter.resolve(settled, found, np.exp(result.log_weights))
-            if settled.same_points(lattice):
+            is_unresolved = np.sum(np.exp(result.log_weights)[answer.excess > UNRESOLVED]) > UNRESOLVED_SHARE
+            settled = on_grid.settle(lattice.finer() if is_unresolved else lattice, *_probes(frame, result))
+            if settled == lattice:
                 break
             lattice = settled
         else:
@@ -91,14 +92,8 @@ def grid_posterior(
         if not check:
             return result
         finer = frame.halved_spacing()
-        answers = _on_lattice(grid_filter, lattice.halved_spacing(), theta.coordinates.to_z(finer.nodes))
-        return replace(result, accuracy=change(result, theta.posterior(finer, answers)))
-
-
-def _on_lattice(grid_filter: GridFilter, lattice: Lattice, z: np.ndarray) -> NodeAnswers:
-    found = grid_filter.run(z, lattice)
-    parts = found.log_likelihood, found.mean[:, None], found.variance[:, None], found.excess
-    return NodeAnswers(*map(np.asarray, parts))
+        again = on_grid.run(lattice.halved_spacing(), theta.coordinates.to_z(finer.nodes))
+        return replace(result, accuracy=change(result, theta.posterior(finer, again)))
 
 
 def _probes(frame: Frame, posterior: GridPosterior) -> tuple[np.ndarray, np.ndarray]:

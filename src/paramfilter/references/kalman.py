@@ -1,6 +1,6 @@
 """The exact posterior of theta for models that are linear and Gaussian given theta.
 
-At each node of theta a Kalman filter (`inspect.linear_gaussian`) gives log p(y_{1:T} | theta), exactly; the nodes are
+At each node of theta a Kalman filter gives log p(y_{1:T} | theta), exactly; the nodes are
 placed by `theta_grid`.
 
 >>> import jax, numpyro.distributions as dist
@@ -19,7 +19,6 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import jax
@@ -27,17 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from paramfilter.inspect.linear_gaussian import LinearModel, absorb, through
+from paramfilter.inspect.linear_gaussian import LinearModel
 from paramfilter.model import StateSpaceModel
+from paramfilter.numerics.kalman import absorb, predicted
 from paramfilter.references.posterior import GridPosterior, ThetaProblem, change
-from paramfilter.references.problem import (
-    NodeAnswers,
-    Problem,
-    flat_observations,
-    problem_of,
-    refuse_many_coordinates,
-    remember_last,
-)
+from paramfilter.references.problem import Answer, Problem, few_coordinates, flat_observations, problem_of
+from paramfilter.references.theta_grid import prior_frame
 from paramfilter.types import Inputs, Observation
 
 DEFAULT_NODES = {1: 129, 2: 65}
@@ -70,44 +64,40 @@ def kalman_grid(
     Raises:
         ModelError: If the model is not linear and Gaussian given theta, or has more than two coordinates.
     """
-    refuse_many_coordinates(model, "kalman_grid")
+    dimension = few_coordinates(model, "kalman_grid")
     with jax.enable_x64(True):
         problem = problem_of(model, ys, inputs, initial_inputs)
         _refuse_nonlinear(problem)
-        theta, answer = ThetaProblem.of(problem), _answers_of(problem)
-        frame = theta.zoom(answer, theta.first_frame(num_nodes, DEFAULT_NODES), free_nodes=num_nodes is None)
-        on = lambda frame: theta.posterior(frame, answer(theta.coordinates.to_z(frame.nodes)))
-        result = on(frame)
-        return replace(result, accuracy=change(result, on(frame.halved_spacing()))) if check else result
+        theta, at_nodes = ThetaProblem.of(problem), jax.jit(jax.vmap(lambda z: kalman_filter(problem, z)))
+        answer = lambda z: jax.tree.map(np.asarray, at_nodes(jnp.asarray(z)))
+        first = prior_frame(dimension, num_nodes or DEFAULT_NODES[dimension])
+        frame, answers = theta.zoom(answer, first, free_nodes=num_nodes is None)
+        result, finer = theta.posterior(frame, answers), frame.halved_spacing()
+        if not check:
+            return result
+        again = theta.posterior(finer, answer(theta.coordinates.to_z(finer.nodes)))
+        return replace(result, accuracy=change(result, again))
 
 
-def _answers_of(problem: Problem) -> Callable[[np.ndarray], NodeAnswers]:
-    at_nodes = jax.jit(jax.vmap(lambda z: kalman_filter(problem, z)))
-
-    return remember_last(lambda z: NodeAnswers(*map(np.asarray, at_nodes(jnp.asarray(z)))))
-
-
-def kalman_filter(
-    problem: Problem, z: Float[Array, " param"]
-) -> tuple[Float[Array, ""], Float[Array, " state"], Float[Array, " state"]]:
+def kalman_filter(problem: Problem, z: Float[Array, " param"]) -> Answer:
     """Return log p(y_{1:T} | theta), and mean and variances of the last state."""
     linear = _linear(problem)
     theta = problem.model.parameters.constrain(z)
     initial = linear.initial(theta, problem.initial_inputs)
-    matrices = lambda inputs: (linear.transition(theta, inputs), linear.observation(theta, inputs))
+    matrices = lambda inputs: (linear.move(theta, inputs), linear.look(theta, inputs))
     constant = matrices(None) if problem.inputs is None else None
 
     def step(carry, now):
         mean, covariance, log_likelihood = carry
         y, inputs = now
         move, look = constant if constant is not None else matrices(inputs)
-        mean, covariance, increment = absorb(*through(mean, covariance, move), look, y)
+        mean, covariance, increment = absorb(*predicted(mean, covariance, move), look, y)
         return (mean, covariance, log_likelihood + increment), None
 
     start = (initial.mean, initial.covariance, jnp.zeros(()))
     now = (flat_observations(problem.ys), problem.inputs)
     (mean, covariance, log_likelihood), _ = jax.lax.scan(step, start, now)
-    return log_likelihood, mean, jnp.diagonal(covariance)
+    return Answer(log_likelihood, mean, jnp.diagonal(covariance))
 
 
 def _linear(problem: Problem) -> LinearModel:

@@ -1,7 +1,7 @@
 """The posterior of theta on a grid: the same questions as a filter's posterior, answered by quadrature.
 
-Means and sds are sums over the nodes (the trapezoid rule). Quantiles, densities and draws read between the nodes; see
-`surface`. All numbers are NumPy float64.
+Means and sds are sums over the nodes (the trapezoid rule). Quantiles and draws read between the nodes; see `surface`.
+All numbers are NumPy float64.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
+from paramfilter.errors import ModelError
+from paramfilter.filters.quantiles import is_of_single_numbers
 from paramfilter.labels import prior_in_brief
 from paramfilter.parameters import Parameters
-from paramfilter.references.problem import NodeAnswers, Problem
+from paramfilter.references.problem import Answer, Problem
 from paramfilter.references.surface import Surface
-from paramfilter.references.theta_grid import Coordinates, Frame, log_prior_of, prior_coordinates, prior_frame, zoom
-from paramfilter.types import KeyArray, State, Theta
+from paramfilter.references.theta_grid import Coordinates, Frame, log_prior_of, prior_coordinates, zoom
+from paramfilter.types import KeyArray, State
 
 
 @dataclass(frozen=True)
@@ -84,34 +86,17 @@ class GridPosterior:
     def quantile(self, q: float | Float[np.ndarray, " q"]) -> dict[str, np.ndarray]:
         """Return quantiles of each parameter; an array of shares gives a leading axis.
 
-        Exact to the spline for parameters whose support acts on each component by itself; for others (a simplex) from
-        the weighted points of the finer grid.
+        They are exact to the spline for parameters each of whose components rises or falls with a coordinate of its
+        own; other parameters, such as a simplex, are refused.
         """
+        for name in self.parameters.names:
+            if not is_of_single_numbers(self.parameters, name):
+                raise ModelError(f'"{name}" has no quantiles, since its components depend on each other; use sample.')
         shares = np.asarray(q, np.float64)
         with jax.enable_x64(True):
-            rows = [self._quantiles(float(share)) for share in np.atleast_1d(shares)]
-        stacked = {name: np.stack([row[name] for row in rows]) for name in self.parameters.names}
-        return stacked if shares.ndim else {name: np.asarray(values[0]) for name, values in stacked.items()}
-
-    def log_prob(self, theta: Theta) -> np.ndarray:
-        """Return the posterior log density on the natural scale; -inf outside the window of the grid.
-
-        Values may have leading axes, the same for each parameter: then so does the answer.
-        """
-        self.parameters.check_names(theta)
-        first = self.parameters.names[0]
-        leading = np.shape(theta[first])[: np.ndim(theta[first]) - len(self.parameters.prior[first].shape())]
-        with jax.enable_x64(True):
-            rows = {
-                name: jnp.asarray(np.reshape(theta[name], (-1, *self.parameters.prior[name].shape())), jnp.float64)
-                for name in self.parameters.names
-            }
-            z = jax.vmap(self.parameters.unconstrain)(rows)
-            log_jacobian = np.asarray(jax.vmap(self.parameters.log_volume)(z))
-        v = self._coordinates.from_z(np.asarray(z))
-        frame = self._surface.frame
-        density_v = self._surface.log_prob(frame.from_v(v)) - np.sum(np.log(np.diagonal(frame.axes)))
-        return np.reshape(density_v - self._coordinates.log_jacobian(v) - log_jacobian, leading)
+            rows = [self._quantiles(float(share)) for share in shares.flat]
+        shape_of = lambda name: (*shares.shape, *self.parameters.prior[name].shape())
+        return {name: np.reshape([row[name] for row in rows], shape_of(name)) for name in self.parameters.names}
 
     def sample(self, key: KeyArray, n: int) -> dict[str, np.ndarray]:
         """Draw `n` values of theta, each parameter with a leading axis of length n."""
@@ -120,29 +105,13 @@ class GridPosterior:
             return natural(self.parameters, self._coordinates.to_z(v))
 
     def _quantiles(self, share: float) -> dict[str, np.ndarray]:
-        signs = _monotone_signs(self.parameters, self.z)
-        answers = {}
-        for name in self.parameters.names:
-            own_signs = signs[name]
-            if own_signs is None:
-                answers[name] = self._weighted_quantile(name, share)
-                continue
-            v = np.zeros(self.parameters.dimension)
-            where = self.parameters.slices[name]
-            for coordinate, sign in zip(range(where.start, where.stop), own_signs, strict=True):
-                v[coordinate] = self._surface.quantile(coordinate, share if sign > 0 else 1.0 - share)
-            answers[name] = np.asarray(natural(self.parameters, self._coordinates.to_z(v)[None])[name][0])
-        return answers
-
-    def _weighted_quantile(self, name: str, share: float) -> np.ndarray:
-        v = self._surface.frame.to_v(self._surface.fine_points)
-        values = natural(self.parameters, self._coordinates.to_z(v))[name]
-        components = values.reshape(len(values), -1)
-        weights = self._surface.fine_density / self._surface.fine_density.sum()
-        order = np.argsort(components, axis=0)
-        middle = [np.cumsum(weights[column]) - 0.5 * weights[column] for column in order.T]
-        found = [np.interp(share, middle[k], components[order[:, k], k]) for k in range(components.shape[1])]
-        return np.reshape(found, values.shape[1:])
+        places = range(self.parameters.dimension)
+        v = np.array([[self._surface.quantile(place, one) for place in places] for one in (share, 1.0 - share)])
+        # A component may fall with its coordinate: then the upper end of one is the lower end of the other.
+        pick = np.minimum if share < 0.5 else np.maximum
+        return {
+            name: np.asarray(pick(*ends)) for name, ends in natural(self.parameters, self._coordinates.to_z(v)).items()
+        }
 
 
 def _weighted_sum(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -165,19 +134,19 @@ class ThetaProblem:
         coordinates = prior_coordinates(problem.model.parameters)
         return cls(problem, coordinates, log_prior_of(problem.model.parameters, coordinates))
 
-    def first_frame(self, num_nodes: int | None, default: dict[int, int]) -> Frame:
-        """Return the window to begin with, with the nodes asked for or those of its dimension."""
-        dimension = self.problem.model.parameters.dimension
-        return prior_frame(dimension, num_nodes or default[dimension])
+    def zoom(self, answer: Callable[[np.ndarray], Answer], frame: Frame, free_nodes: bool) -> tuple[Frame, Answer]:
+        """Find the window in which the posterior lives, and the answer at its nodes."""
+        last: list[Answer] = []
 
-    def zoom(self, answer: Callable[[np.ndarray], NodeAnswers], frame: Frame, free_nodes: bool) -> Frame:
-        """Find the window in which the posterior lives; `answer` was last called at its nodes."""
-        log_density = lambda v: self.log_prior(v) + answer(self.coordinates.to_z(v)).log_likelihood
-        return zoom(log_density, frame, free_nodes=free_nodes)
+        def log_density(v):
+            last[:] = [answer(self.coordinates.to_z(v))]
+            return self.log_prior(v) + last[0].log_likelihood
 
-    def posterior(self, frame: Frame, answers: NodeAnswers) -> GridPosterior:
-        """Put the answers of all nodes together: Bayes' rule and a mixture over nodes."""
-        scores = self.log_prior(frame.nodes) + answers.log_likelihood
+        return zoom(log_density, frame, free_nodes=free_nodes), last[0]
+
+    def posterior(self, frame: Frame, answer: Answer) -> GridPosterior:
+        """Put the answer at all nodes together: Bayes' rule and a mixture over nodes."""
+        scores = self.log_prior(frame.nodes) + answer.log_likelihood
         if np.any(np.isnan(scores)):
             warnings.warn(
                 f"the model's likelihood is NaN at {np.mean(np.isnan(scores)):.0%} of the nodes of theta, which count "
@@ -187,8 +156,8 @@ class ThetaProblem:
             scores = np.where(np.isnan(scores), -np.inf, scores)
         total = np.asarray(logsumexp(scores))
         weights = np.exp(scores - total)
-        center = _weighted_sum(weights, answers.state_mean)
-        variance = _weighted_sum(weights, answers.state_variance + (answers.state_mean - center) ** 2)
+        center = _weighted_sum(weights, answer.state_mean)
+        variance = _weighted_sum(weights, answer.state_variance + (answer.state_mean - center) ** 2)
         z, parameters = self.coordinates.to_z(frame.nodes), self.problem.model.parameters
         as_state = lambda vector: jax.tree.map(np.asarray, self.problem.to_state(jnp.asarray(vector)))
         return GridPosterior(
@@ -219,20 +188,3 @@ def natural(parameters: Parameters, z: Float[np.ndarray, "node param"]) -> dict[
     """Return coordinates on the natural scale, by name; to be called with float64 on."""
     theta = jax.vmap(parameters.constrain)(jnp.asarray(z))
     return {name: np.asarray(values) for name, values in theta.items()}
-
-
-def _monotone_signs(parameters: Parameters, z: Float[np.ndarray, "node param"]) -> dict[str, np.ndarray | None]:
-    """Tell whether each parameter's components rise (+1) or fall (-1) with their own coordinate; None if mixed."""
-    point = jnp.asarray(np.mean(z, axis=0))
-    signs: dict[str, np.ndarray | None] = {}
-    for name in parameters.names:
-        where = parameters.slices[name]
-
-        def block(part, name=name, where=where):
-            return jnp.ravel(parameters.constrain(point.at[where].set(part))[name])
-
-        slopes = np.asarray(jax.jacfwd(block)(point[where]))
-        own = np.diagonal(slopes)
-        alone = slopes.shape[0] == slopes.shape[1] and np.all(slopes == np.diag(own)) and np.all(own != 0.0)
-        signs[name] = np.sign(own) if alone else None
-    return signs

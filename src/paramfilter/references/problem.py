@@ -12,7 +12,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
@@ -53,25 +52,28 @@ class Problem:
         return jax.tree.map(lambda leaf: leaf[time], self.inputs)
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
-class NodeAnswers:
-    """What a method knows at each node of theta: the likelihood, and the last state.
+class Answer:
+    """What a method finds at one theta, or at each node of theta with a leading axis.
 
     Args:
-        log_likelihood: log p(y_{1:T} | theta) at each node.
-        state_mean: E[x_T | y_{1:T}, theta], as a vector, at each node.
-        state_variance: The variance of each component of x_T there.
-        excess: How far the transition is from being resolved, if the method has a grid of the state.
+        log_likelihood: log p(y_{1:T} | theta).
+        state_mean: E[x_T | y_{1:T}, theta], as a vector.
+        state_variance: The variance of each component of x_T.
+        edges: The largest filtered density at either end of a grid of the state, over time, times its range.
+        excess: By how much the largest row of the transition on such a grid sums to more than one.
     """
 
-    log_likelihood: Float[np.ndarray, " node"]
-    state_mean: Float[np.ndarray, "node state"]
-    state_variance: Float[np.ndarray, "node state"]
-    excess: Float[np.ndarray, " node"] | None = None
+    log_likelihood: Any
+    state_mean: Any
+    state_variance: Any
+    edges: Any = None
+    excess: Any = None
 
 
-def refuse_many_coordinates(model: StateSpaceModel, reference: str) -> None:
-    """Refuse what a tensor grid of theta cannot hold."""
+def few_coordinates(model: StateSpaceModel, reference: str) -> int:
+    """Return how many coordinates theta has, or refuse what a tensor grid of them cannot hold."""
     dimension = model.parameters.dimension
     if dimension > MAX_COORDINATES:
         raise ModelError(
@@ -79,6 +81,7 @@ def refuse_many_coordinates(model: StateSpaceModel, reference: str) -> None:
             f"({', '.join(model.parameters.names)}). Fix all but two of them at known values inside the model, or "
             "compare with a long run of references.pmmh instead."
         )
+    return dimension
 
 
 def problem_of(model: StateSpaceModel, ys: Observation, inputs: Inputs, initial_inputs: Inputs) -> Problem:
@@ -94,23 +97,6 @@ def problem_of(model: StateSpaceModel, ys: Observation, inputs: Inputs, initial_
         raise DataError("ys holds +inf or -inf. Use NaN for a missing value.")
     flat, to_state = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), x))
     return Problem(model, ys, inputs, initial_inputs, num_steps, flat.size, to_state)
-
-
-def remember_last(
-    answers: Callable[[Float[np.ndarray, "node param"]], NodeAnswers],
-) -> Callable[[Float[np.ndarray, "node param"]], NodeAnswers]:
-    """Keep the answers of the last call: zooming ends at nodes that are then asked for once more."""
-    last: dict[bytes, NodeAnswers] = {}
-
-    def remembered(z):
-        asked = z.tobytes()
-        if asked not in last:
-            found = answers(z)
-            last.clear()
-            last[asked] = found
-        return last[asked]
-
-    return remembered
 
 
 def in_float64(tree: Any) -> Any:

@@ -5,11 +5,12 @@
    the log-likelihood no longer moves. Transition, observation and whatever else is narrow are resolved by this test.
 3. Once the posterior of theta is known, the second step is repeated across it, and its share of nodes with an
    unresolved transition must be negligible.
+
+A grid that needs too many points for this is refused.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -22,8 +23,8 @@ from numpyro.distributions import biject_to, constraints
 
 from paramfilter.errors import ModelError
 from paramfilter.references.bootstrap import bootstrap_filter
-from paramfilter.references.forward_filter import UNRESOLVED, ForwardAnswer, forward_filter, only_leaf
-from paramfilter.references.problem import NodeAnswers, Problem
+from paramfilter.references.forward_filter import forward_filter, only_leaf
+from paramfilter.references.problem import Answer, Problem
 
 RANGE_DEVIATIONS = 8.0
 POINTS_PER_DEVIATION = 1.25
@@ -32,27 +33,19 @@ EDGE_TOLERANCE = 1e-9
 """Of the filtered density at an end of the range, times the range."""
 SPACING_TOLERANCE = 1e-8
 """Of a log-likelihood, in nats, when the spacing shrinks by a third."""
-UNRESOLVED_SHARE = 1e-7
-"""Of the posterior of theta, at nodes whose transition is narrower than the spacing."""
 SMALLEST_SD = 1e-6
 WIDENING = 0.25
 REFINING = 1.5
 MIN_POINTS, MAX_POINTS = 33, 2048
-MAX_ROUNDS = 40
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """A range of the unconstrained coordinate s of the state, and whether its points may still be refined."""
+    """A uniform grid in the unconstrained coordinate s of the state."""
 
     low: float
     high: float
     num_points: int
-    can_refine: bool = True
-
-    def same_points(self, other: Lattice) -> bool:
-        """Tell whether two lattices are the same grid."""
-        return (self.low, self.high, self.num_points) == (other.low, other.high, other.num_points)
 
     def halved_spacing(self) -> Lattice:
         """Return the same range with a point between each two."""
@@ -66,19 +59,18 @@ class Lattice:
         """Return a range grown at the ends named, with the same spacing."""
         growth = WIDENING * (self.high - self.low)
         low, high = self.low - growth * at_low, self.high + growth * at_high
-        share = (high - low) / (self.high - self.low)
-        return replace(self, low=low, high=high, num_points=_round_up(share * self.num_points))
+        return Lattice(low, high, _round_up((high - low) / (self.high - self.low) * self.num_points))
 
 
 @dataclass(frozen=True, eq=False)
-class GridFilter:
+class FilterOnGrid:
     """The forward filter of a problem, compiled once for each number of points."""
 
     problem: Problem
     bijector: Any
     _run: Any = field(repr=False)
 
-    def run(self, z: Float[np.ndarray, "node param"], lattice: Lattice) -> ForwardAnswer:
+    def run(self, lattice: Lattice, z: Float[np.ndarray, "node param"]) -> Answer:
         """Return the answers at all nodes of theta, as NumPy arrays."""
         found = self._run(jnp.asarray(z), jnp.asarray(lattice.low), jnp.asarray(lattice.high), lattice.num_points)
         return jax.tree.map(np.asarray, found)
@@ -90,47 +82,25 @@ class GridFilter:
 
         An error counts for as much as its node does: `importance` is the posterior density over its maximum.
         """
-        for _ in range(MAX_ROUNDS):
-            found = self.run(z, lattice)
+        found = self.run(lattice, z)
+        while lattice.num_points <= MAX_POINTS:
             usable = np.isfinite(found.log_likelihood)
-            lost = not np.any(usable)
-            low, high = np.any((found.edges * importance[:, None])[usable] > EDGE_TOLERANCE, axis=0) | lost
-            if low or high:
-                lattice = lattice.wider(bool(low), bool(high))
-                if lattice.num_points > MAX_POINTS:
-                    break
-                continue
-            if not lattice.can_refine:
+            is_lost = not np.any(usable)
+            low, high = np.any((found.edges * importance[:, None])[usable] > EDGE_TOLERANCE, axis=0) | is_lost
+            other = lattice.wider(bool(low), bool(high)) if low or high else lattice.finer()
+            again = self.run(other, z)
+            moves = np.abs(again.log_likelihood - found.log_likelihood) * importance
+            if not (low or high) and np.max(moves[usable]) <= SPACING_TOLERANCE:
                 return lattice
-            finer = lattice.finer()
-            moves = np.abs(self.run(z, finer).log_likelihood - found.log_likelihood) * importance
-            moved = float(np.max(moves[usable]))
-            if moved <= SPACING_TOLERANCE:
-                return lattice
-            if finer.num_points > MAX_POINTS:
-                _warn(f"with {lattice.num_points} points a finer grid still moves the log-likelihood by {moved:.1e}")
-                return replace(lattice, can_refine=False)
-            lattice = finer
+            lattice, found = other, again
         low, high = (float(self.bijector(jnp.asarray(end))) for end in (lattice.low, lattice.high))
         raise ModelError(
-            f"the filtered states reach beyond [{low:.4g}, {high:.4g}], and a grid that holds them all needs more than "
-            f"{MAX_POINTS} points. Use references.pmmh instead."
+            f"a grid of the state from {low:.4g} to {high:.4g} that resolves the model needs more than {MAX_POINTS} "
+            "points. Use references.pmmh instead."
         )
 
-    def resolve(self, lattice: Lattice, answers: NodeAnswers, weights: Float[np.ndarray, " node"]) -> Lattice:
-        """Refine the lattice if the transition is too narrow for it at nodes that carry posterior weight."""
-        share = 0.0 if answers.excess is None else float(np.sum(weights[answers.excess > UNRESOLVED]))
-        if share <= UNRESOLVED_SHARE:
-            return lattice
-        finer = lattice.finer()
-        if lattice.can_refine and finer.num_points <= MAX_POINTS:
-            return finer
-        points = lattice.num_points
-        _warn(f"{share:.1e} of the posterior lies where the transition is narrower than {points} points resolve")
-        return replace(lattice, can_refine=False)
 
-
-def grid_filter_of(problem: Problem) -> GridFilter:
+def filter_on_grid(problem: Problem) -> FilterOnGrid:
     """Choose the coordinate of the state and compile the filter; refuse a state that is not one real number."""
     if problem.state_size != 1:
         raise ModelError(
@@ -143,12 +113,12 @@ def grid_filter_of(problem: Problem) -> GridFilter:
         s = low + (high - low) * jnp.arange(num_points) / (num_points - 1)
         return jax.lax.map(partial(forward_filter, problem, bijector, s), z)
 
-    return GridFilter(problem, bijector, jax.jit(run, static_argnums=3))
+    return FilterOnGrid(problem, bijector, jax.jit(run, static_argnums=3))
 
 
-def pilot_lattice(grid_filter: GridFilter) -> tuple[Lattice, Float[np.ndarray, "node param"]]:
+def pilot_lattice(on_grid: FilterOnGrid) -> tuple[Lattice, Float[np.ndarray, "node param"]]:
     """Return a first lattice, by the filtered states of a pilot run, and a few plausible values of theta."""
-    problem, view = grid_filter.problem, grid_filter.bijector.inv
+    problem, view = on_grid.problem, on_grid.bijector.inv
     run = jax.jit(lambda key, z: bootstrap_filter(problem, key, z, view=view))
     key_first, key_second = jax.random.split(jax.random.key(0))
     population = run(key_second, run(key_first, jnp.asarray(problem.model.parameters.prior_draws)).z)
@@ -163,7 +133,8 @@ def pilot_lattice(grid_filter: GridFilter) -> tuple[Lattice, Float[np.ndarray, "
     low, high = float(np.min(mean - reach)), float(np.max(mean + reach))
     z = np.asarray(population.z)
     chosen = np.linspace(0, len(z) - 1, 2 * z.shape[1] + 1).astype(int)
-    return Lattice(low, high, _round_up(POINTS_PER_DEVIATION * (high - low) / typical)), z[chosen]
+    num_points = min(_round_up(POINTS_PER_DEVIATION * (high - low) / typical), MAX_POINTS)
+    return Lattice(low, high, num_points), z[chosen]
 
 
 def _round_up(num_points: float) -> int:
@@ -184,7 +155,3 @@ def _state_bijector(problem: Problem) -> Any:
     bounds = [tuple(getattr(support, end, None) for end in ("lower_bound", "upper_bound")) for support in supports]
     constant = bounds[0] == bounds[1] and bounds[0] != (None, None)
     return biject_to(supports[0] if constant else constraints.real)
-
-
-def _warn(text: str) -> None:
-    warnings.warn(f"{text}; is that enough? If not, use references.pmmh.", stacklevel=4)

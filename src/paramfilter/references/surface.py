@@ -1,4 +1,4 @@
-"""A log density on a tensor grid, read between its nodes: values, quantiles and draws.
+"""A log density on a tensor grid, read between its nodes: quantiles and draws.
 
 Between the nodes the *logarithm* is interpolated by a spline, which is exact for a Gaussian and right in the tails.
 Quantiles and draws use a finer grid filled by that spline, on which the density itself can be integrated by a second
@@ -36,13 +36,6 @@ class Surface:
     frame: Frame
     log_density: Float[np.ndarray, " node"]
 
-    def log_prob(self, u: Float[np.ndarray, "draw param"]) -> Float[np.ndarray, " draw"]:
-        """Return the log density in u; -inf outside the window."""
-        inside = np.all((u >= self.frame.low) & (u <= self.frame.high), axis=-1)
-        safe = np.clip(u, self.frame.low, self.frame.high)
-        values = self._spline(safe[:, 0]) if safe.shape[1] == 1 else self._spline.ev(safe[:, 0], safe[:, 1])
-        return np.where(inside, values, -np.inf)
-
     def quantile(self, coordinate: int, share: float) -> float:
         """Return the quantile of one grid coordinate v."""
         corners = self.frame.to_v(mesh([np.array(ends) for ends in zip(self.frame.low, self.frame.high, strict=True)]))
@@ -60,17 +53,7 @@ class Surface:
         cell = np.searchsorted(cumulative, uniform * cumulative[-1], side="right")
         within = np.asarray(jax.random.uniform(key_within, (num_draws, len(ticks)))) - 0.5
         spacing = np.array([axis[1] - axis[0] for axis in ticks])
-        return self.frame.to_v(self.fine_points[np.minimum(cell, density.size - 1)] + within * spacing)
-
-    @property
-    def fine_points(self) -> Float[np.ndarray, "node param"]:
-        """The points of the finer grid, in u."""
-        return mesh(self._fine[0])
-
-    @property
-    def fine_density(self) -> Float[np.ndarray, " node"]:
-        """The unnormalised density on the finer grid."""
-        return self._fine[1].ravel()
+        return self.frame.to_v(mesh(ticks)[np.minimum(cell, density.size - 1)] + within * spacing)
 
     @cached_property
     def _spline(self) -> Any:

@@ -57,10 +57,6 @@ class Coordinates:
         """Map grid coordinates to unconstrained coordinates."""
         return self.center + self.scale * np.sinh(v)
 
-    def from_z(self, z: Float[np.ndarray, "... param"]) -> Float[np.ndarray, "... param"]:
-        """Map unconstrained coordinates to grid coordinates."""
-        return np.arcsinh((z - self.center) / self.scale)
-
     def log_jacobian(self, v: Float[np.ndarray, "... param"]) -> Float[np.ndarray, "..."]:
         """Return log |dz/dv|."""
         log_cosh = np.logaddexp(v, -v) - np.log(2.0)

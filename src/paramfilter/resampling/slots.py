@@ -85,12 +85,6 @@ def ends_of_pieces(log_weights: Float[Array, " particle"]) -> Slots:
     return _where(index >= heaviest, _add(ends, rest), ends)
 
 
-def pieces_between(ends: Slots) -> Slots:
-    """Return the length of each piece; the inverse of `cumulative`."""
-    starts = jax.tree.map(lambda end: jnp.concatenate([jnp.zeros(1, end.dtype), end[:-1]]), ends)
-    return _subtract(ends, starts)
-
-
 def cumulative(pieces: Slots) -> Slots:
     """Return where each piece ends, when they are laid one after the other from 0."""
     part = jnp.cumsum(pieces.part, dtype=jnp.uint32)

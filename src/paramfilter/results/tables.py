@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from paramfilter.errors import extra
-from paramfilter.labels import Component, components_of
+from paramfilter.labels import PIT, Component, components_of
 from paramfilter.results.tree import MOMENTS
-
-STATS = ("ess", "log_evidence_increment", "approximation_error", "outcome")
 
 
 def to_pandas(tree: Any) -> Any:
@@ -37,7 +35,8 @@ def columns_of(tree: Any) -> dict[str, np.ndarray]:
         for name, variable in tree[group].data_vars.items():
             for one in components_of(str(name), variable.shape[2:]):
                 columns |= {f"{one}_{part}": values_of(variable, one, part) for part in MOMENTS}
-    return columns | {name: tree["filter_stats"][name].to_numpy() for name in STATS}
+    stats = tree["filter_stats"].data_vars.items()
+    return columns | {str(name): one.to_numpy() for name, one in stats if not str(name).startswith(PIT)}
 
 
 def _fine_enough(times: np.ndarray) -> np.ndarray:

@@ -18,8 +18,8 @@ nothing about how good those are.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import jax
@@ -29,7 +29,7 @@ import numpy as np
 from paramfilter.calendars import calendar_of, times_after
 from paramfilter.data import Observations
 from paramfilter.errors import extra
-from paramfilter.filters import Filter
+from paramfilter.filters import Filter, figures_of
 from paramfilter.labels import PIT
 from paramfilter.numerics.quantiles import LEVELS
 from paramfilter.running import Forecast, History, Summary
@@ -65,7 +65,7 @@ def to_datatree(
     """
     xarray = extra("xarray", EXTRA)
     filter = history.filter
-    filter.require_own(state)
+    filter.engine.require_own(state)
     data = data if data is None or isinstance(data, Observations) else Observations(data)
     times = _times(state, history, data)
     posterior = filter.posterior(state)
@@ -93,9 +93,10 @@ def to_datatree(
     for name in ("posterior", "prior", "particles", "filtered"):
         groups[name] = _in_order(groups[name], filter.model.prior)
     tree = xarray.DataTree.from_dict(groups)
-    error = posterior.error_so_far()
-    tree.attrs = _attributes(filter, state) | _about(data)
-    tree.attrs |= {"error": error.largest, "error_not_measured": error.not_measured}
+    tree.attrs = {"inference_library": "paramfilter"} | figures_of(filter, state, posterior.error_so_far())
+    tree.attrs["counts_steps"] = int(data is None or data.times is None)  # for lack of times
+    if data is not None:
+        tree.attrs["num_missing"] = data.num_missing
     for name in ("posterior", "prior"):
         tree[name].attrs = {"inference_library": "paramfilter", "sample_dims": ["chain", "draw"]}
     return tree
@@ -197,7 +198,7 @@ def _one_chain(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _particles(filter: Filter, state: Any) -> Any:
-    x, z, log_weights = filter.particles(state)
+    x, z, log_weights = filter.engine.particles(state)
     theta = filter.model.parameters.constrain_all(z)
     values = _one_chain({**_of_state(x), **theta, "log_weight": log_weights})
     return _dataset(values, ("chain", "particle"), {"chain": np.arange(1)})
@@ -205,7 +206,7 @@ def _particles(filter: Filter, state: Any) -> Any:
 
 def _stats(history: History, times: np.ndarray) -> Any:
     info = history.info
-    own = ("ess", "log_evidence_increment", "outcome", "resampled", "num_nan", "approximation_error")
+    own = [field.name for field in fields(info) if field.name not in ("forecast", "pit")]
     stats = _dataset({name: getattr(info, name) for name in own}, ("time",), {"time": times})
     ranks = {f"{PIT}{name}": leaf for name, leaf in _of_observation(info.pit).items()}
     return stats.merge(_dataset(ranks, ("time",), {}))
@@ -218,26 +219,3 @@ def _supports(filter: Filter) -> dict[str, dict[str, float]]:
         low, high = getattr(prior.support, "lower_bound", -np.inf), getattr(prior.support, "upper_bound", np.inf)
         bounds[name] = {"lower": float(np.min(low)), "upper": float(np.max(high))}
     return bounds
-
-
-def _about(data: Observations | None) -> dict[str, int]:
-    """Return whether steps are counted for lack of times, and how many rows have no observation at all."""
-    if data is None:
-        return {"counts_steps": 1}
-    return {"counts_steps": int(data.times is None), "num_missing": data.num_missing}
-
-
-def _attributes(filter: Filter, state: Any) -> dict[str, Any]:
-    fingerprint = json.loads(state.fingerprint)
-    return {
-        "inference_library": "paramfilter",
-        "model": fingerprint["model"],
-        "belief": fingerprint["belief"],
-        "num_particles": fingerprint["particles"],
-        "unit": filter.unit,
-        "num_observations": int(state.time),
-        "log_evidence": float(state.log_evidence),
-        "outcome": int(state.outcome),
-        "skips_outliers": int(getattr(filter, "outliers", None) is not None),
-        "fingerprint": state.fingerprint,
-    }

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from paramfilter.arguments import require_kind
 from paramfilter.errors import ArgumentError
-from paramfilter.filters.base import Filter
+from paramfilter.filters import Engine, Filter
 from paramfilter.structural.building import StructuralModel
 from paramfilter.types import Inputs, KeyArray
 
@@ -70,9 +70,10 @@ def decompose(filter: Filter, state: Any, inputs: Inputs = None) -> Decompositio
             f"decompose needs a filter for a structural model, but {model.name} has no components. Make the model with "
             "pf.structural.model(components, observation)."
         )
-    mean, sd = (np.asarray(found, np.float64) for found in (filter.state_mean(state), filter.state_sd(state)))
+    posterior = filter.posterior(state)
+    mean, sd = (np.asarray(found, np.float64) for found in (posterior.state_mean(), posterior.state_sd()))
     keys = jax.random.split(jax.random.key(0), NUM_DRAWS + 1)
-    correlations = np.asarray(filter.compiled(_correlations)(state, keys[0], keys[1:]), np.float64)
+    correlations = np.asarray(filter.engine.compiled(_correlations)(state, keys[0], keys[1:]), np.float64)
     rows = _rows(model, inputs)
     variances = {name: (row * sd) @ correlations @ (row * sd) for name, row in rows.items()}
     return Decomposition(
@@ -92,9 +93,9 @@ def _rows(model: StructuralModel, inputs: Inputs) -> dict[str, Float[np.ndarray,
     return rows | {PREDICTOR: total}
 
 
-def _correlations(filter: Filter, state: Any, key: KeyArray, keys: Key[Array, " draw"]) -> Float[Array, "state state"]:
+def _correlations(engine: Engine, state: Any, key: KeyArray, keys: Key[Array, " draw"]) -> Float[Array, "state state"]:
     """Return the correlations of the state's numbers over draws; those of a number without variance are zero."""
-    x, _ = filter.draw_joint(state, key, keys)
+    x, _ = engine.draw_joint(state, key, keys)
     apart = x - jnp.mean(x, axis=0)
     sd = jnp.sqrt(jnp.mean(apart**2, axis=0))
     scaled = apart / jnp.where(sd > 0, sd, 1.0)

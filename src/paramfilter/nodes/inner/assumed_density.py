@@ -35,8 +35,16 @@ from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
 from paramfilter.nodes.inner.bending import MOST_DIMENSIONS, Shape, bend, log_bent_normal, shape_of, straight
 from paramfilter.nodes.inner.forecast import Forecast, forecast_of
-from paramfilter.nodes.inner.matrices import apply, cholesky, dot, product, product_transposed, solve_lower, solve_upper
 from paramfilter.nodes.inner.quadrature import normal_rule, shifted_rules
+from paramfilter.numerics.small_matrices import (
+    apply,
+    cholesky,
+    dot,
+    product,
+    product_transposed,
+    solve_lower,
+    solve_upper,
+)
 from paramfilter.polynomials.monomials import MonomialBasis
 from paramfilter.tracing import evaluate
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
@@ -88,20 +96,9 @@ class AssumedDensity(InnerFilter):
     def name(self) -> str:
         return f"{type(self).__name__}({len(self.points)} points)"
 
-    @property
-    def is_exact(self) -> bool:
-        return False
-
-    def prepare(self, theta: Theta) -> Constants:
-        return theta
-
-    def init(self, theta: Theta, inputs: Inputs) -> InnerState:
-        def one(theta):
-            mean, variance = moments_of(self.model.initial(theta, inputs))
-            scale = cholesky(variance[:, :, None])[:, :, 0]
-            return {"mean": mean, "scale": scale, "shape": straight(len(mean))}
-
-        return nodes_last(one)(theta)
+    def start(self, theta: Theta, inputs: Inputs) -> InnerState:
+        mean, variance = moments_of(self.model.initial(theta, inputs))
+        return {"mean": mean, "scale": cholesky(variance), "shape": straight(len(mean))}
 
     def step(
         self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 from jaxtyping import Array, Float, PyTree
@@ -35,23 +35,25 @@ class InnerFilter(ABC):
     def bind(cls, model: StateSpaceModel) -> InnerFilter:
         """Fit a model, or raise `ModelError` saying why it does not suit."""
 
+    is_exact: ClassVar[bool] = False
+    """Whether its log likelihood has no error but rounding."""
+
     @property
-    @abstractmethod
     def name(self) -> str:
         """What messages and checkpoints call it."""
+        return type(self).__name__
 
-    @property
-    @abstractmethod
-    def is_exact(self) -> bool:
-        """Whether its log likelihood has no error but rounding."""
-
-    @abstractmethod
     def prepare(self, theta: Theta) -> Constants:
         """Compute what depends on theta alone; nodes are the last axis of theta's leaves, too."""
+        return theta
 
-    @abstractmethod
     def init(self, theta: Theta, inputs: Inputs) -> InnerState:
         """Return the distribution of x_0 at each node."""
+        return nodes_last(lambda one: self.start(one, inputs))(theta)
+
+    @abstractmethod
+    def start(self, theta: Theta, inputs: Inputs) -> InnerState:
+        """Return the distribution of x_0 at one node; its leaves are without the axis of nodes."""
 
     @abstractmethod
     def step(

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from paramfilter.nodes.inner.matrices import Matrix, solve_lower
+from paramfilter.numerics.small_matrices import Matrix, solve_lower
 
 MOST_DIMENSIONS = 3
 """In which Gaussians are bent; there are d^3 numbers s_ijk."""

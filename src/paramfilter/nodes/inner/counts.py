@@ -73,22 +73,12 @@ class Counts(InnerFilter):
     def name(self) -> str:
         return f"Counts({self.width} numbers)"
 
-    @property
-    def is_exact(self) -> bool:
-        return False
-
-    def prepare(self, theta: Theta) -> Constants:
-        return theta
-
-    def init(self, theta: Theta, inputs: Inputs) -> InnerState:
-        def one(theta):
-            mean, variance = mean_and_variance(self.model.initial(theta, inputs))
-            points, stride = self._window(mean[0], variance[0], jnp.zeros_like)
-            height = jax.vmap(lambda x: self.model.initial_log_prob(theta, self._state(x), inputs))
-            mass = stride * _density(height(points))
-            return {"points": points, "mass": mass / jnp.sum(mass), "missed": jnp.zeros(())}
-
-        return nodes_last(one)(theta)
+    def start(self, theta: Theta, inputs: Inputs) -> InnerState:
+        mean, variance = mean_and_variance(self.model.initial(theta, inputs))
+        points, stride = self._window(mean[0], variance[0], jnp.zeros_like)
+        height = jax.vmap(lambda x: self.model.initial_log_prob(theta, self._state(x), inputs))
+        mass = stride * _density(height(points))
+        return {"points": points, "mass": mass / jnp.sum(mass), "missed": jnp.zeros(())}
 
     def step(
         self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs
@@ -160,8 +150,8 @@ class Counts(InnerFilter):
 
     def tightened(self, x: InnerState) -> InnerState:
         ticks = np.linspace(-EXTREME, EXTREME, self.width)
-        shares = np.diff(norm.cdf(np.concatenate([[-np.inf], 0.5 * (ticks[1:] + ticks[:-1]), [np.inf]])))
-        mass = jnp.broadcast_to(jnp.asarray(shares, x["points"].dtype)[:, None], x["points"].shape)
+        shares = jnp.diff(norm.cdf(np.concatenate([[-np.inf], 0.5 * (ticks[1:] + ticks[:-1]), [np.inf]])))
+        mass = jnp.broadcast_to(shares.astype(x["points"].dtype)[:, None], x["points"].shape)
         return {"points": jnp.round(x["points"]), "mass": mass, "missed": x["missed"]}
 
     def moments(self, x: InnerState) -> tuple[State, State]:

@@ -9,6 +9,7 @@ J. Hamilton, A new approach to the economic analysis of nonstationary time serie
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ from paramfilter.inspect.probe import probe
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
 from paramfilter.nodes.inner.forecast import Forecast, forecast_of
-from paramfilter.nodes.inner.matrices import apply
+from paramfilter.numerics.small_matrices import apply
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
 MOST_VALUES = 64
@@ -31,6 +32,7 @@ MOST_VALUES = 64
 class FiniteState(InnerFilter):
     """The log probability of each value of the state at each node."""
 
+    is_exact: ClassVar[bool] = True
     values: Int[np.ndarray, " value"]
 
     @classmethod
@@ -53,10 +55,6 @@ class FiniteState(InnerFilter):
     def name(self) -> str:
         return f"FiniteState({len(self.values)} values)"
 
-    @property
-    def is_exact(self) -> bool:
-        return True
-
     def prepare(self, theta: Theta) -> Constants:
         if self.model.example_inputs is not None:
             return theta
@@ -67,9 +65,8 @@ class FiniteState(InnerFilter):
         to = lambda before, after: self.model.transition_log_prob(theta, before, after, inputs)
         return jnp.exp(jax.vmap(jax.vmap(to, (None, 0)), (0, None))(self.values, self.values))
 
-    def init(self, theta: Theta, inputs: Inputs) -> InnerState:
-        one = lambda theta: jax.vmap(lambda x: self.model.initial_log_prob(theta, x, inputs))(jnp.asarray(self.values))
-        return nodes_last(lambda theta: jnp.exp(one(theta)))(theta)
+    def start(self, theta: Theta, inputs: Inputs) -> InnerState:
+        return jnp.exp(jax.vmap(lambda x: self.model.initial_log_prob(theta, x, inputs))(jnp.asarray(self.values)))
 
     def step(
         self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs

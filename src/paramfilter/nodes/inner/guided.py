@@ -14,15 +14,14 @@ from jaxtyping import Array, Float
 
 from paramfilter import distributions
 from paramfilter.errors import ModelError
-from paramfilter.gaussian import gaussian_of
-from paramfilter.inspect.linear_gaussian import LinearModel
-from paramfilter.inspect.probe import trial
+from paramfilter.inspect.linear_gaussian import LinearModel, observed_linearly
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.assumed_density import AssumedDensity
 from paramfilter.nodes.inner.base import Constants, InnerState, nodes_last
 from paramfilter.nodes.inner.bending import LEAST
 from paramfilter.nodes.inner.forecast import Forecast
-from paramfilter.nodes.inner.linear import absorb, forecast, linear_model, look_of
+from paramfilter.nodes.inner.linear import forecast
+from paramfilter.numerics.kalman import absorb
 from paramfilter.types import Inputs, Observation, Theta
 
 
@@ -36,9 +35,9 @@ class Guided(AssumedDensity):
     def bind(cls, model: StateSpaceModel, points_per_axis: int | None = None) -> Guided:
         """Fit a model, or raise `ModelError` if its moves are not Gaussian, or its observation not linear."""
         plain = AssumedDensity.bind(model, points_per_axis)
-        if not _has_gaussian_moves(model):
-            raise ModelError("Guided needs Gaussian moves; use AssumedDensity instead.")
-        linear = linear_model(model, "Guided", "use AssumedDensity instead.", parts=("observation",))
+        linear = observed_linearly(model)
+        if linear is None:
+            raise ModelError("Guided needs Gaussian moves that are observed linearly; use AssumedDensity instead.")
         return cls(model, plain.to_state, plain.points, plain.point_weights, linear)
 
     def forecast(self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs) -> Forecast:
@@ -50,13 +49,13 @@ class Guided(AssumedDensity):
         """Return H, d and R at each node."""
         if constants["look"] is not None:
             return constants["look"]
-        return nodes_last(lambda one: look_of(self.linear, one, inputs))(constants["theta"])
+        return nodes_last(lambda one: self.linear.look(one, inputs))(constants["theta"])
 
     def prepare(self, theta: Theta) -> Constants:
         look = (
             None
             if self.model.example_inputs is not None
-            else nodes_last(lambda one: look_of(self.linear, one, None))(theta)
+            else nodes_last(lambda one: self.linear.look(one, None))(theta)
         )
         return {"theta": theta, "look": look}
 
@@ -70,15 +69,3 @@ class Guided(AssumedDensity):
         total = jax.nn.logsumexp(log_weights, axis=0)
         mean, scale, shape = self._matched(jnp.exp(log_weights - total), means, variances)
         return {"mean": mean, "scale": scale, "shape": shape}, total
-
-
-def _has_gaussian_moves(model: StateSpaceModel) -> bool:
-    steps = trial(model)
-    first = jax.tree.map(lambda leaf: leaf[0], (steps.z, steps.datum.x_prev, steps.datum.inputs))
-    is_gaussian: list[bool] = []
-
-    def look(z, x, inputs):
-        is_gaussian.append(gaussian_of(model.transition(model.parameters.constrain(z), x, inputs)) is not None)
-
-    jax.eval_shape(look, *first)
-    return is_gaussian[0]

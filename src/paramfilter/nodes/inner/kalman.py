@@ -9,15 +9,18 @@ inputs and at each step if it has.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Array, Float
 
 from paramfilter import distributions
+from paramfilter.inspect.linear_gaussian import linear_model
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.base import Constants, InnerState, nodes_last
 from paramfilter.nodes.inner.forecast import Forecast
-from paramfilter.nodes.inner.linear import absorb, forecast, linear_model, look_of
+from paramfilter.nodes.inner.linear import forecast
 from paramfilter.nodes.inner.linear_moves import LinearMoves
+from paramfilter.numerics.kalman import absorb
 from paramfilter.types import Inputs, Observation, Theta
 
 ASKER, OTHERWISE = "the Kalman filter", "pass inner=None, and the filter that suits the model is chosen."
@@ -27,18 +30,12 @@ ASKER, OTHERWISE = "the Kalman filter", "pass inner=None, and the filter that su
 class Kalman(LinearMoves):
     """A mean and a covariance at each node, updated exactly."""
 
+    is_exact: ClassVar[bool] = True
+
     @classmethod
     def bind(cls, model: StateSpaceModel) -> Kalman:
         """Fit a model, or raise `ModelError` saying where it bends."""
         return cls(model, linear_model(model, ASKER, OTHERWISE))
-
-    @property
-    def name(self) -> str:
-        return "Kalman"
-
-    @property
-    def is_exact(self) -> bool:
-        return True
 
     def prepare(self, theta: Theta) -> Constants:
         if self.model.example_inputs is not None:
@@ -47,7 +44,7 @@ class Kalman(LinearMoves):
 
     def _matrices(self, theta: Theta, inputs: Inputs) -> dict[str, Array]:
         """Return A, b, Q and H, d, R."""
-        return self.move_of(theta, inputs) | look_of(self.linear, theta, inputs)
+        return self.linear.move(theta, inputs) | self.linear.look(theta, inputs)
 
     def step(
         self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from paramfilter.inspect.linear_gaussian import LinearModel
-from paramfilter.nodes.inner.base import InnerFilter, InnerState, nodes_last
-from paramfilter.nodes.inner.matrices import apply, cholesky, product, product_transposed
+from paramfilter.nodes.inner.base import InnerFilter, InnerState
+from paramfilter.numerics.kalman import predicted
+from paramfilter.numerics.small_matrices import cholesky, product_transposed
 from paramfilter.types import Inputs, KeyArray, State, Theta
 
 
@@ -24,22 +25,14 @@ class LinearMoves(InnerFilter):
 
     linear: LinearModel
 
-    def init(self, theta: Theta, inputs: Inputs) -> InnerState:
-        def one(theta):
-            law = self.linear.initial(theta, inputs)
-            return {"mean": law.mean, "covariance": law.covariance}
-
-        return nodes_last(one)(theta)
-
-    def move_of(self, theta: Theta, inputs: Inputs) -> dict[str, Array]:
-        """Return A, b and Q of one theta."""
-        move = self.linear.transition(theta, inputs)
-        return {"A": move.slope, "b": move.intercept, "Q": move.noise.covariance}
+    def start(self, theta: Theta, inputs: Inputs) -> InnerState:
+        law = self.linear.initial(theta, inputs)
+        return {"mean": law.mean, "covariance": law.covariance}
 
     def moved(self, at: dict[str, Array], x: InnerState) -> InnerState:
         """Return mean and covariance of the next state."""
-        covariance = product_transposed(product(at["A"], x["covariance"]), at["A"]) + at["Q"]
-        return {"mean": apply(at["A"], x["mean"]) + at["b"], "covariance": covariance}
+        mean, covariance = predicted(x["mean"], x["covariance"], at)
+        return {"mean": mean, "covariance": covariance}
 
     def loosened(self, x: InnerState) -> InnerState:
         # Of covariances, a sum with a negative factor need not be one. Of their factors, it is the factor of one.

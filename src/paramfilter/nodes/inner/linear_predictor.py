@@ -31,17 +31,17 @@ from jaxtyping import Array, Float
 
 from paramfilter import distributions
 from paramfilter.errors import ModelError
-from paramfilter.inspect.linear_gaussian import LinearModel
+from paramfilter.inspect.linear_gaussian import LinearModel, linear_model
 from paramfilter.inspect.probe import trial
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.assumed_density import AssumedDensity, mean_and_variance
 from paramfilter.nodes.inner.base import Constants, InnerState, nodes_last
 from paramfilter.nodes.inner.bending import MOST_SKEW, Shape
 from paramfilter.nodes.inner.forecast import Forecast
-from paramfilter.nodes.inner.linear import joseph, linear_model
 from paramfilter.nodes.inner.linear_moves import LinearMoves
-from paramfilter.nodes.inner.matrices import apply, dot
 from paramfilter.nodes.inner.quadrature import normal_rule
+from paramfilter.numerics.kalman import joseph
+from paramfilter.numerics.small_matrices import apply, dot
 from paramfilter.types import Inputs, Observation, Theta
 
 FEWEST_DIMENSIONS = 2
@@ -77,24 +77,16 @@ class LinearPredictor(LinearMoves):
         points, weights = (part.astype(jnp.result_type(float)) for part in normal_rule(1))
         return cls(model, linear, AssumedDensity(on_line, lambda vector: vector[0], points, weights))
 
-    @property
-    def name(self) -> str:
-        return "LinearPredictor"
-
-    @property
-    def is_exact(self) -> bool:
-        return False
-
     def prepare(self, theta: Theta) -> Constants:
         at = None if self.model.example_inputs is not None else nodes_last(lambda one: self._at(one, None))(theta)
         return {"theta": theta, "at": at}
 
     def _at(self, theta: Theta, inputs: Inputs) -> dict[str, Array]:
         """Return A, b, Q and the direction u of one theta."""
-        return self.move_of(theta, inputs) | {"direction": direction_of(self.model, self.linear, theta, inputs)}
+        return self.linear.move(theta, inputs) | {"direction": direction_of(self.model, self.linear, theta, inputs)}
 
-    def init(self, theta: Theta, inputs: Inputs) -> InnerState:
-        x = super().init(theta, inputs)
+    def start(self, theta: Theta, inputs: Inputs) -> InnerState:
+        x = super().start(theta, inputs)
         return {**x, "skew": jnp.zeros_like(x["mean"])}
 
     def step(

@@ -27,7 +27,7 @@ from paramfilter.model import StateSpaceModel
 from paramfilter.nodes.inner.assumed_density import AssumedDensity, at_points, moments_of
 from paramfilter.nodes.inner.base import Constants, InnerFilter, InnerState, nodes_last
 from paramfilter.nodes.inner.forecast import Forecast
-from paramfilter.nodes.inner.matrices import apply, cholesky, product, solve_lower
+from paramfilter.numerics.small_matrices import apply, cholesky, product, solve_lower
 from paramfilter.types import Inputs, KeyArray, Observation, State, Theta
 
 POINTS_PER_AXIS = {1: 81, 2: 17}
@@ -61,10 +61,6 @@ class MovingGrid(InnerFilter):
         return f"MovingGrid({len(self.ticks)} points)"
 
     @property
-    def is_exact(self) -> bool:
-        return False
-
-    @property
     def num_moves(self) -> int:
         """Moves from point to point that a step takes at each node."""
         return len(self.ticks) ** 2
@@ -72,11 +68,11 @@ class MovingGrid(InnerFilter):
     def prepare(self, theta: Theta) -> Constants:
         return {"guide": self.guide.prepare(theta), "theta": theta}
 
-    def init(self, theta: Theta, inputs: Inputs) -> InnerState:
-        guide = self.guide.init(theta, inputs)
-        points = self._points(guide)
-        height = lambda theta, vector: self.model.initial_log_prob(theta, self.guide.to_state(vector), inputs)
-        log_mass = _normalised(at_points(height)(theta, points))[0]
+    def start(self, theta: Theta, inputs: Inputs) -> InnerState:
+        guide = self.guide.start(theta, inputs)
+        points = guide["mean"][:, None] + guide["scale"] @ self.ticks.T
+        height = lambda vector: self.model.initial_log_prob(theta, self.guide.to_state(vector), inputs)
+        log_mass = jax.nn.log_softmax(jax.vmap(height, in_axes=-1)(points))
         return {"guide": guide, "points": points, "log_mass": log_mass, "missed": jnp.zeros_like(log_mass[0])}
 
     def step(

@@ -67,25 +67,13 @@ class Particles(InnerFilter):
     def name(self) -> str:
         return f"Particles({self.num_particles})"
 
-    @property
-    def is_exact(self) -> bool:
-        return False
-
-    def prepare(self, theta: Theta) -> Constants:
-        return theta
-
-    def init(self, theta: Theta, inputs: Inputs) -> InnerState:
-        keys = jax.random.split(jax.random.key(self.seed), self.num_particles)
-
-        def one(theta):
-            draw = lambda key: strongly_typed(self.model.sample_initial(key, theta, inputs))
-            return {
-                "states": jax.vmap(draw)(keys),
-                "log_weights": jnp.full(self.num_particles, -math.log(self.num_particles), jnp.result_type(float)),
-                "time": jnp.int32(0),
-            }
-
-        return nodes_last(one)(theta)
+    def start(self, theta: Theta, inputs: Inputs) -> InnerState:
+        draw = lambda key: strongly_typed(self.model.sample_initial(key, theta, inputs))
+        return {
+            "states": jax.vmap(draw)(jax.random.split(jax.random.key(self.seed), self.num_particles)),
+            "log_weights": jnp.full(self.num_particles, -math.log(self.num_particles), jnp.result_type(float)),
+            "time": jnp.int32(0),
+        }
 
     def step(
         self, constants: Constants, x: InnerState, y: Observation, inputs: Inputs

@@ -7,6 +7,8 @@ import itertools
 import numpy as np
 from jaxtyping import Float
 
+from paramfilter.numerics.even_points import even_points
+
 POINTS_PER_AXIS = {1: 9, 2: 5, 3: 4}
 """Of a product rule, by the number of dimensions; with more of them cubature takes over."""
 
@@ -38,9 +40,6 @@ FINE_POINTS_PER_AXIS = {1: 65, 2: 17}
 FEWEST_PER_AXIS = 9
 """Points at which sums over a normal density are exact to 1e-6, whatever their shift."""
 REACH = 4.0
-STEPS = {1: (0.618033988749895,), 2: (0.7548776662466927, 0.5698402909980532)}
-"""Of a sequence that fills the unit interval, or square, evenly: powers of the inverse golden ratio, and of the plastic
-number."""
 
 
 def shifted_rules(
@@ -62,7 +61,7 @@ def shifted_rules(
     per_axis = max(FEWEST_PER_AXIS, round(fine / num_nodes ** (1 / dimension)))
     ticks = np.linspace(-REACH, REACH, per_axis)
     grid = np.array(list(itertools.product(ticks, repeat=dimension))).T[:, :, None]
-    shifts = np.outer(STEPS[dimension], np.arange(1, num_nodes + 1)) % 1.0 - 0.5
+    shifts = even_points(num_nodes, dimension).T - 0.5
     points = grid + (ticks[1] - ticks[0]) * shifts[:, None]
     weights = np.exp(-0.5 * np.sum(points**2, axis=0))
     return points, weights / np.sum(weights, axis=0)

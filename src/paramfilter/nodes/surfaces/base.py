@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jaxtyping import Bool, Float
 
-from paramfilter.nodes.proposals import Normal
+from paramfilter.gaussian import Gaussian
 from paramfilter.tracing import numbers
 from paramfilter.types import Numbers
 
@@ -33,7 +33,7 @@ class Surface(ABC):
         left_out: Leave-one-out error at each node.
     """
 
-    around: Normal
+    around: Gaussian
     top: Float[Numbers, ""]
     best: Float[Numbers, ""]
     misfit: Float[Numbers, ""]
@@ -50,9 +50,9 @@ class Surface(ABC):
         """Return by which factors the numbers at core nodes add up to those at other points."""
 
     @property
-    def wide(self) -> Normal:
+    def wide(self) -> Gaussian:
         """A Gaussian around the posterior that new points may come from, as far as the surface reaches."""
-        return Normal(self.around.mean, WIDE * self.around.scale)
+        return Gaussian(self.around.mean, WIDE * self.around.scale)
 
     @property
     def highest(self) -> Float[Numbers, ""]:

@@ -1,0 +1,1 @@
+"""What the engines cost and survive, on real servers: run with the environment of `tests/servers`."""

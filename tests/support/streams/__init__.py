@@ -1,1 +1,0 @@
-"""Workers, servers and services for tests of streams, and what disturbs them."""
