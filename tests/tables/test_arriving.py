@@ -25,7 +25,7 @@ def in_columns(rules, batches):
     rows, steps, aside = {}, [], []
     for batch in batches:
         columns = dict(zip(("series", "seq", "epoch", "y"), zip(*batch, strict=True), strict=True))
-        events = Events.read(pa.table(columns), SCHEMA, Y, None)
+        events = Events.read(pa.table(columns), SCHEMA, Y, Flat.of(None))
         names = events.names.to_pylist()
         known = [name for name in reversed(names) if name in rows]
         places = np.array([names.index(name) for name in known], int)

@@ -78,17 +78,10 @@ class Books(NamedTuple):
     def column(self, series: np.ndarray) -> pa.Array:
         """Return the ledgers of some series."""
         heads = self.heads[series]
-        is_blank = heads == np.zeros((), _HEAD)
-        if np.all(is_blank) and not self.held:
+        if not self.held and np.all(heads == np.zeros((), _HEAD)):
             return pa.nulls(len(series), pa.binary())
-        each = zip(series.tolist(), is_blank.tolist(), heads, strict=True)
-        return pa.array(
-            [
-                None if blank and one not in self.held else head.tobytes() + self.held.get(one, b"")
-                for one, blank, head in each
-            ],
-            pa.binary(),
-        )
+        each = (head.tobytes() + self.held.get(one, b"") for one, head in zip(series.tolist(), heads, strict=True))
+        return pa.array([None if ledger == bytes(_HEAD.itemsize) else ledger for ledger in each], pa.binary())
 
 
 class Steps(NamedTuple):
@@ -133,40 +126,33 @@ def arrive(rules: Rules, books: Books, is_known: np.ndarray, events: Events) -> 
     books.take(np.flatnonzero(is_changed), num_steps[is_changed])
     ys = events.y[rows[plain]]
     fate = np.where(np.all(np.isnan(ys), axis=1), MISSING, APPLIED)
-    told = None if events.inputs is None else events.inputs[rows[plain]]
-    steps = Steps(code[plain], seq[plain], fate, ys, told)
+    steps = Steps(code[plain], seq[plain], fate, ys, events.inputs[rows[plain]])
     if np.all(plain):
         return steps, aside, is_changed
     taken, late, touched = _one_by_one(rules, books, events, np.sort(rows[~plain]))
     is_changed[touched] = True
-    both = zip(steps, taken, strict=True)
-    steps = Steps(*(None if one is None else np.concatenate([one, other]) for one, other in both))
-    return steps, sorted([*aside, *late]), is_changed
+    return Steps(*map(np.concatenate, zip(steps, taken, strict=True))), sorted([*aside, *late]), is_changed
 
 
 def _one_by_one(rules: Rules, books: Books, events: Events, rows: np.ndarray) -> tuple[Steps, list[Aside], list[int]]:
     """Enter events into the ledgers of their series, in the order of arrival."""
     ledgers: dict[int, Ledger] = {}
     aside, steps, touched = [], [], set()
-    told = [None] * len(rows) if events.inputs is None else events.inputs[rows].tolist()
-    columns = (rows, events.code[rows], events.seq[rows], events.epoch[rows], events.y[rows])
-    for row, one, seq, epoch, y, inputs in zip(*(column.tolist() for column in columns), told, strict=True):
+    blank = Event(0, [np.nan] * events.y.shape[1], [])  # of a step whose event never came; a model has no inputs then
+    columns = (events.code, events.seq, events.y, events.inputs, events.epoch)
+    for row, one, *event in zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True):
         ledger = ledgers[one] if one in ledgers else ledgers.setdefault(one, books.ledger(one))
-        arrival = rules.arrive(ledger, Event(seq, y, inputs, epoch))
+        arrival = rules.arrive(ledger, Event(*event))
         if arrival.fate is None:
             touched.add(one)
-            steps += [(one, *step) for step in arrival.steps]
+            for step in arrival.steps:
+                steps.append((one, step.sequence, FATES.index(step.fate or "filled"), *(step.event or blank)[1:3]))
         else:
             aside.append(Aside(row, arrival.fate.value, arrival.reason))
     for one in touched:
         books.enter(one, ledgers[one])
-    nothing = [np.nan] * events.y.shape[1]
-    numbers = lambda values, like: np.reshape(np.array(values, float), (-1, like.shape[1]))
-    taken = Steps(
-        np.array([one for one, *_ in steps], int),
-        np.array([seq for _, seq, _, _ in steps], int),
-        np.array([FATES.index(fate or "filled") for *_, fate in steps], int),
-        numbers([nothing if event is None else event.y for _, _, event, _ in steps], events.y),
-        None if events.inputs is None else numbers([event.inputs for _, _, event, _ in steps], events.inputs),
-    )
-    return taken, aside, sorted(touched)
+    columns: Any = zip(*steps, strict=True) if steps else [()] * len(Steps._fields)
+    kinds = (int, ()), (int, ()), (int, ()), (float, events.y.shape[1:]), (float, events.inputs.shape[1:])
+    each = zip(columns, kinds, strict=True)
+    taken = (np.array(column, kind).reshape(len(steps), *shape) for column, (kind, shape) in each)
+    return Steps(*taken), aside, sorted(touched)

@@ -67,7 +67,7 @@ class Events(NamedTuple):
         seq: The number of each event in its series and epoch.
         epoch: The producer's epoch.
         y: Observations as vectors, NaN where missing.
-        inputs: Inputs as vectors; None if the model has none.
+        inputs: Inputs as vectors, which are empty if the model has none.
         problem: Why a row is no event; empty if it is one.
     """
 
@@ -81,7 +81,7 @@ class Events(NamedTuple):
     problem: Any
 
     @classmethod
-    def read(cls, table: pa.Table, schema: pa.Schema, y: Flat, inputs: Flat | None) -> Events:
+    def read(cls, table: pa.Table, schema: pa.Schema, y: Flat, inputs: Flat) -> Events:
         """Read a table of events."""
         is_placed = "place" in table.column_names
         table = _complete(table, schema)
@@ -89,7 +89,8 @@ class Events(NamedTuple):
         names = pc.unique(table["series"])
         code = pc.index_in(table["series"], value_set=names).to_numpy().astype(np.int64)
         seq, epoch, at = (table[name].combine_chunks().fill_null(0).to_numpy() for name in ("seq", "epoch", "at"))
-        ys, told = y.numbers(table["y"]), None if inputs is None else inputs.numbers(table["inputs"])
+        ys = y.numbers(table["y"])
+        told = inputs.numbers(table["inputs"]) if "inputs" in schema.names else np.zeros((len(seq), 0))
         length, largest = pc.utf8_length(names).fill_null(0).to_numpy(), np.finfo(jnp.result_type(float)).max
         wrong = {
             f"series must be a name of 1 to {LONGEST_NAME} characters": ((length < 1) | (length > LONGEST_NAME))[code],
@@ -97,9 +98,7 @@ class Events(NamedTuple):
             "epoch must be 0 or more": epoch < 0,
             f"at must be seconds from 0 to {LATEST:g}": ~((at >= 0) & (at <= LATEST)),
             f"y holds a number beyond {largest:.1e}; null is for a missing one": np.any(np.abs(ys) > largest, axis=1),
-            "inputs must be finite numbers, and cannot be missing": np.zeros(len(seq), bool)
-            if told is None
-            else ~np.all(np.abs(told) <= largest, axis=1),
+            "inputs must be finite numbers, and cannot be missing": ~np.all(np.abs(told) <= largest, axis=1),
         }
         problem = np.select([*wrong.values()], [np.array(text, object) for text in wrong], "")
         return cls(table, names, code, seq, epoch, ys, told, problem)

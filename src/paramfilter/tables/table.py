@@ -14,7 +14,7 @@ from jaxtyping import UInt32
 
 from paramfilter.arguments import whole_number
 from paramfilter.errors import DataError, StoreError
-from paramfilter.filters import Engine, Filter, first_difference
+from paramfilter.filters import Filter, first_difference
 from paramfilter.fleet import Fleet, FleetState, Population, blocks
 from paramfilter.fleet.blocks import BLOCK
 from paramfilter.fleet.forecast import LEVELS
@@ -93,17 +93,15 @@ class StateTable:
                 "use rules=Rules(fill_gaps=False, reorder=...)."
             )
         self._y = Flat.of(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, real), filter.engine.shapes.y))
-        self._inputs = None if example is None else Flat.of(example)
+        self._inputs = Flat.of(example)
         self._fleet, self._population = Fleet(filter), population
         self._layout, self._key = Layout(filter), jax.random.key(seed)
         most = max(BLOCK, MOST_BYTES // self._layout.num_bytes // BLOCK * BLOCK)
         self._sizes = sorted({min(size, most) for size in SIZES})
         self._pack, self._unpack = jax.jit(jax.vmap(self._layout.pack)), jax.jit(jax.vmap(self._layout.unpack))
-        self._run = jax.jit(
-            functools.partial(_run, filter.engine, forecasts, self._layout, self._y, self._inputs), donate_argnums=0
-        )
+        self._run = jax.jit(functools.partial(self._steps, forecasts), donate_argnums=0)
         text, whole, number = pa.string(), pa.int64(), pa.from_numpy_dtype(real)
-        told = [] if self._inputs is None else [("inputs", self._inputs.type)]
+        told = [] if example is None else [("inputs", self._inputs.type)]
         more = [("epoch", whole), ("at", pa.float64()), ("place", whole)]
         self.event_schema = pa.schema([("series", text), ("seq", whole), ("y", self._y.type), *told, *more])
         state = [("ledger", pa.binary()), ("state", pa.binary(self._layout.num_bytes))]
@@ -148,7 +146,7 @@ class StateTable:
         place = np.empty(len(row_of), int)
         place[order] = np.arange(len(order))
         by_place = np.lexsort((steps.seq, place[steps.code]))
-        steps = Steps(*(None if one is None else one[by_place] for one in steps))
+        steps = Steps(*(one[by_place] for one in steps))
         names, row = found.names.take(pa.array(order)), row_of[order]
         new, numbers = self._take(states["state"], row, names, place[steps.code], steps)
         group = np.empty(len(order), np.int32)
@@ -283,20 +281,21 @@ class StateTable:
             if len(new):
                 rows[new] = self.started(names[call].take(pa.array(new)).to_pylist())
             own = slice(*np.searchsorted(place, (call.start, call.stop)))
-            told = None if steps.inputs is None else steps.inputs[own]
-            rows, found = self._call(rows, place[own] - call.start, steps.y[own], told)
+            rows, found = self._call(rows, place[own] - call.start, steps.y[own], steps.inputs[own])
             parts.append(column_of(np.asarray(rows)[: len(some)]))
             numbers.append(found)
         return pa.chunked_array(parts, pa.binary(self._layout.num_bytes)), np.concatenate(numbers)
 
-    def _call(self, rows: Any, row: np.ndarray, ys: np.ndarray, inputs: np.ndarray | None) -> tuple[Any, np.ndarray]:
+    def _call(self, rows: Any, row: np.ndarray, ys: np.ndarray, inputs: np.ndarray) -> tuple[Any, np.ndarray]:
         """Take steps of few enough series, a window of turns at a time."""
         turn, count = count_before(row), np.bincount(row, minlength=len(rows))
         numbers = np.empty((len(row), self._num_columns), jnp.result_type(float))
         for start in range(0, int(np.max(count)), WINDOW):
             here = np.flatnonzero((turn >= start) & (turn < start + WINDOW))
-            where, shape = (row[here], turn[here] - start), (len(rows), WINDOW)
-            given = [None if one is None else _filled(shape, where, one[here]) for one in (ys, inputs)]
+            where, given = (row[here], turn[here] - start), []
+            for vectors in (ys, inputs):
+                given.append(np.zeros((len(rows), WINDOW, vectors.shape[1]), numbers.dtype))
+                given[-1][where] = vectors[here]
             lengths, num_blocks = np.clip(count - start, 0, WINDOW).astype(np.int32), np.max(row) // BLOCK + 1
             rows, found = self._run(rows, *given, lengths, num_blocks)
             numbers[here] = np.asarray(found)[where]
@@ -309,27 +308,8 @@ class StateTable:
     def _size(self, count: int) -> int:
         return next(size for size in self._sizes if size >= count)
 
-
-def _filled(shape: tuple[int, int], place: Any, values: np.ndarray) -> np.ndarray:
-    """Return vectors at their places among zeros."""
-    filled = np.zeros((*shape, values.shape[1]), jnp.result_type(float))
-    filled[place] = values
-    return filled
-
-
-def _run(
-    engine: Engine,
-    forecasts: bool,
-    layout: Layout,
-    y: Flat,
-    inputs: Flat | None,
-    rows: Any,
-    ys: Any,
-    told: Any,
-    lengths: Any,
-    count: Any,
-) -> Any:
-    """Take the steps of some series, whose observations and inputs are vectors."""
-    tree = lambda flat, vectors: None if flat is None else jax.vmap(jax.vmap(flat.tree))(vectors)
-    describe = functools.partial(numbers_of, engine, forecasts)
-    return blocks.run_packed(engine, rows, tree(y, ys), tree(inputs, told), lengths, count, layout, describe)
+    def _steps(self, forecasts: bool, rows: Any, ys: Any, told: Any, lengths: Any, count: Any) -> Any:
+        """Take the steps of some series, whose observations and inputs are vectors; inside a trace."""
+        describe = functools.partial(numbers_of, self.filter.engine, forecasts)
+        ys, told = (jax.vmap(jax.vmap(flat.tree))(one) for flat, one in ((self._y, ys), (self._inputs, told)))
+        return blocks.run_packed(self.filter.engine, rows, ys, told, lengths, count, self._layout, describe)
