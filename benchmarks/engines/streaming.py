@@ -1,9 +1,10 @@
-"""What a stream costs in an engine: `python -m benchmarks.engines.streaming alone|spark|ray [--series 100000]`.
+"""What a stream costs in an engine: `python -m benchmarks.engines.streaming all|alone|spark|ray [--series 100000]`.
 
 A batch has one event of each series. Events are JSON in a topic of a Kafka broker on this machine, with two partitions
 (`alone` has them in memory). The first batches compile; the CPU of all processes, the broker's among them, is counted
 from then on. `alone` is the function in this process: `advance`, and its versions on disk. Ray's driver reads the topic
-with confluent-kafka and parses with pyarrow. Rows are kept in `results/engine_streams.json`.
+with confluent-kafka and parses with pyarrow. `all` measures the function before and after each engine, each in a
+process of its own, and divides by the mean of the two. Its rows are kept in `results/engine_streams.json`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import contextlib
 import functools
 import io
 import json
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +33,7 @@ from benchmarks.engines.fleet import events, make_versions, table
 from benchmarks.footprint import Footprint
 from benchmarks.tables import put_row
 from paramfilter.tables import merged
+from paramfilter_engines.parts import ONE_THREAD
 
 FILTER = "storvik, 64 particles"
 FIRST = 3
@@ -159,28 +164,42 @@ WAYS: dict[str, Callable[[Path, int, int, Marks], None]] = {"alone": alone, "spa
 
 
 def main() -> None:
-    """Measure, and keep the row."""
+    """Measure, and keep the rows."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("way", choices=WAYS)
+    parser.add_argument("way", choices=["all", *WAYS])
     parser.add_argument("--series", type=int, default=100_000)
     parser.add_argument("--batches", type=int, default=9)
     chosen = parser.parse_args()
+    if chosen.way != "all":
+        print(json.dumps(measure(chosen.way, chosen.series, chosen.batches)), flush=True)
+        return
+    found = [in_a_process(way, chosen) for way in ("alone", "spark", "alone", "ray", "alone")]
+    for number, row in enumerate(found):
+        if row["way"] != "alone":
+            beside = (found[number - 1]["microseconds"] + found[number + 1]["microseconds"]) / 2
+            row |= {"alone_microseconds": round(beside, 1), "ratio": round(row["microseconds"] / beside, 2)}
+        print(row, flush=True)
+        put_row("engine_streams", HEADING, row, ("way", "series"))
+
+
+def in_a_process(way: str, chosen: argparse.Namespace) -> dict[str, Any]:
+    """Measure one way in a process of its own, with one thread for each compiled call, as workers have."""
+    options = ["--series", str(chosen.series), "--batches", str(chosen.batches)]
+    command = [sys.executable, "-m", "benchmarks.engines.streaming", way, *options]
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | ONE_THREAD).stdout
+    return json.loads(said.splitlines()[-1])
+
+
+def measure(way: str, num_series: int, num_batches: int) -> dict[str, Any]:
+    """Return the row of one way."""
     with tempfile.TemporaryDirectory(prefix="engines-") as name, Footprint() as footprint:
         marks = Marks(footprint)
-        WAYS[chosen.way](Path(name), chosen.series, chosen.batches, marks)
+        WAYS[way](Path(name), num_series, num_batches, marks)
         states = make_versions(FILTER, f"{name}/states").read()
-        assert len(states) == chosen.series and set(states["seq"].to_pylist()) == {chosen.batches}, "events were lost"
-    width = table(FILTER).state_schema.field("state").type.byte_width
-    row = {
-        "way": chosen.way,
-        "filter": FILTER,
-        "series": chosen.series,
-        "state_bytes": width,
-        "batches": chosen.batches,
-    }
-    row |= marks.row(chosen.series)
-    print(json.dumps(row), flush=True)
-    put_row("engine_streams", HEADING, row, ("way", "series"))
+        assert len(states) == num_series and set(states["seq"].to_pylist()) == {num_batches}, "events were lost"
+    row = {"way": way, "filter": FILTER, "series": num_series}
+    row |= {"state_bytes": table(FILTER).state_schema.field("state").type.byte_width, "batches": num_batches}
+    return row | marks.row(num_series)
 
 
 if __name__ == "__main__":
