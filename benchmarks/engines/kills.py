@@ -149,7 +149,7 @@ def in_spark(num_kills: int) -> Iterator[dict[str, Any]]:
             broker.make_topic("events", 2)
             lines = log(NUM_SERIES, NUM_STEPS).drop_columns("place").to_pylist()
             broker.publish("events", [(line["series"], json.dumps(line).encode()) for line in lines])
-            run = Run(folder, ["benchmarks.engines.spark_driver", name, broker.address], rows=400)
+            run = Run(folder, ["benchmarks.engines.spark_driver", name, broker.address], rows=1600)
             while not run.has_ended():
                 if row["kills"] < num_kills and run.process.poll() is None:
                     time.sleep(next(waits))
@@ -205,7 +205,7 @@ def in_ray(num_kills: int) -> Iterator[dict[str, Any]]:
             (folder / "rows").mkdir()
             feather.write_feather(log(NUM_SERIES, NUM_STEPS), folder / "events.arrow")
             address = cluster.address_info["address"]
-            run = Run(folder, ["benchmarks.engines.ray_driver", name, address], rows=200)
+            run = Run(folder, ["benchmarks.engines.ray_driver", name, address], rows=2000)
             while not run.has_ended():
                 if row["kills"] < num_kills and run.process.poll() is None:
                     time.sleep(next(waits))
@@ -232,6 +232,7 @@ def main() -> None:
     parser.add_argument("way", choices=WAYS)
     parser.add_argument("--kills", type=int, default=30)
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that servers and drivers end too
     for row in WAYS[chosen.way](chosen.kills):
         print(json.dumps(row), flush=True)
         put_row("engine_kills", {"what": "SIGKILL, or a process that ends between two writes"}, row, ("engine",))

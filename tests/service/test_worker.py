@@ -167,7 +167,7 @@ def test_a_batch_that_fails_commits_nothing_and_may_be_tried_again(calm, tmp_pat
 
 
 def test_kills_between_any_two_writes_change_nothing():
-    """A few here; thousands, and processes that are killed with SIGKILL, by `python -m benchmarks.kills`."""
+    """A few here; thousands, and processes killed with SIGKILL, by `python -m benchmarks.one_process kills`."""
     row = kill(25)
     assert row["kills"] >= 25 and row["logs_that_differ"] == 0, row
 

@@ -33,9 +33,6 @@ from paramfilter.errors import DataError
 LARGEST_SEQUENCE = 2**31 - 1
 """A filter's clock is a 32-bit number."""
 
-LARGEST_EPOCH = 2**63 - 1
-"""Room for the time at which a producer started, in nanoseconds."""
-
 WINDOW = 64
 """How many of the last steps a series remembers whether they had an event."""
 

@@ -90,7 +90,7 @@ class Versions:
 
     def position(self) -> Any:
         """Return the position that the newest version was committed with; None if there is no version."""
-        return self._manifest(self.name())["position"]
+        return self._manifest(self.name()).get("position")
 
     def parts(self) -> list[dict[str, Any]]:
         """Return the parts of the newest version, as `put` returned them."""
@@ -208,11 +208,10 @@ class Versions:
         return [name for name in names if not name.startswith(".")]  # a file that is being written has a dot
 
     def _parts(self, path: str) -> list[dict[str, Any]]:
-        return self._manifest(path)["parts"]
+        return self._manifest(path).get("parts", [])
 
     def _manifest(self, path: str) -> dict[str, Any]:
-        none = {"parts": [], "position": None}
-        return json.loads(self._content(f"versions/{path}").to_pybytes()) if path else none
+        return json.loads(self._content(f"versions/{path}").to_pybytes()) if path else {}
 
     def _read(self, path: str, groups: Iterable[int] | None = None, since: int = -1) -> pa.Table:
         states = self.table.empty()
