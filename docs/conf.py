@@ -67,6 +67,7 @@ autosummary_context = {
         "paramfilter.nodes",
         "paramfilter.results",
         "paramfilter.structural",
+        "paramfilter.tables",
         "paramfilter.testing",
         "paramfilter.warm_start",
     ],

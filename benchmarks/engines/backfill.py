@@ -37,8 +37,8 @@ def in_a_fleet(folder: Path, num_series: int) -> None:
     for first in range(0, num_series, AT_ONCE):
         names = [f"sensor-{number:07}" for number in range(first, min(first + AT_ONCE, num_series))]
         key = jax.random.fold_in(jax.random.key(1), first)
-        ys = np.asarray(jax.random.normal(key, (NUM_TIMES, len(names))))
-        state, _ = fleet.run(fleet.init(jax.random.key(1), names), ys, progress=False)
+        ys = np.asarray(jax.random.normal(key, (len(names), NUM_TIMES)))
+        state = fleet.run(fleet.init(jax.random.key(1), names), ys)
         jax.block_until_ready(state)
 
 
