@@ -4,7 +4,8 @@ For each model, in one process and in turn:
 
 - run: CPU microseconds an observation of `pf.run`, renewals included; step: of single calls of `filter.step`;
 - hot: of the compiled program alone, over the same arithmetic written bare (`ratio`): the inner filters of all nodes,
-  the sum of log likelihoods and the effective sample size, and the moments that a history records, in a `lax.scan`.
+  the sum of log likelihoods and the effective sample size, and the moments that a history records, in a `lax.scan`;
+- array: of a compiled function of one array, the least that a call takes.
 
 Medians of several turns; each row is kept in `results/nodes_cost.json`.
 """
@@ -71,18 +72,19 @@ def measure(name: str, case: Case) -> dict[str, Any]:
     late, _ = pf.run(filter, start, ys, progress=False)
     window, _ = window_of((coming, None))
     program = filter.engine.compiled(advance)
-    steps = (np.int32(0), np.int32(WINDOW))
+    steps = (np.int32(0), np.int32(WINDOW), np.bool_(True))
     patient = replace(late, trigger=np.float32(0.0))  # so that the program does not stop to renew
-    bare = jax.jit(functools.partial(bare_steps, filter))
+    bare, array = jax.jit(functools.partial(bare_steps, filter)), jax.jit(lambda ys: ys + 1)
     seconds = in_turn(
         {
             "run": lambda: pf.run(filter, start, ys, progress=False),
             "step": lambda: calls(filter, late, coming[:NUM_CALLS]),
             "hot": lambda: program(patient, filter.engine.blank, window, None, *steps),
             "bare": lambda: bare(patient.nodes, jnp.asarray(window)),
+            "array": lambda: [jax.block_until_ready(array(coming)) for _ in range(NUM_CALLS)],
         }
     )
-    each = {"run": NUM_STEPS, "step": NUM_CALLS, "hot": WINDOW, "bare": WINDOW}
+    each = {"run": NUM_STEPS, "step": NUM_CALLS, "hot": WINDOW, "bare": WINDOW, "array": NUM_CALLS}
     cost = {what: round(float(np.median(seconds[what])) / each[what] * 1e6, 2) for what in seconds}
     return {
         "model": name,

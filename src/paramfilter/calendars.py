@@ -76,19 +76,16 @@ def brief(time: Any) -> str:
 def strict_times(values: Any, name: str) -> Times:
     """Return a column of times as dates or numbers, or refuse it."""
     times = as_times(values)
+    is_absent = [one is None or one != one for one in times] if times.dtype == object else times != times  # NaN, NaT
+    if np.any(is_absent):
+        row = int(np.argmax(is_absent))
+        raise DataError(f'column "{name}" has no time in row {row}. Remove the row, or name its time.')
     if times.dtype.kind not in "Miuf":
-        row = next((row for row, one in enumerate(times) if one is None or one != one), None)
-        if row is not None:
-            raise DataError(f'column "{name}" has no time in row {row}. Remove the row, or name its time.')
         raise DataError(
             f'column "{name}" must hold dates, text such as 2026-01-31, or numbers; row 0 is '
             f"{brief(times[0])!r}. Convert the column first."
         )
-    times = times if times.dtype.kind == "M" else times.astype(float if times.dtype.kind == "f" else int)
-    if np.any(np.isnan(times)):
-        row = int(np.argmax(np.isnan(times)))
-        raise DataError(f'column "{name}" has no time in row {row}. Remove the row, or name its time.')
-    return times
+    return times if times.dtype.kind == "M" else times.astype(float if times.dtype.kind == "f" else int)
 
 
 def calendar_of(times: Times, freq: Any = None) -> Any:

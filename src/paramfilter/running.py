@@ -108,7 +108,7 @@ def catch_up(filter: Filter, state: Any, ys: Observation | Observations, inputs:
     ys, inputs, num_steps = _checked(filter, state, ys, inputs, "The call is catch_up(filter, state, ys).")
     for start in range(0, num_steps, WINDOW):
         rows, inputs_now = window_of((ys, inputs), start)
-        state, _ = filter.engine.advance(state, rows, inputs_now, min(WINDOW, num_steps - start), records=False)
+        state, _ = filter.engine.advance(state, rows, inputs_now, min(WINDOW, num_steps - start), "none")
     return state
 
 

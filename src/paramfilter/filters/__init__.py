@@ -1,7 +1,7 @@
 """What both families share: the filter as its user sees it, records, forecasts, and what tells filters apart."""
 
 from paramfilter.filters.base import Filter, Posterior, figures_of
-from paramfilter.filters.engine import Engine
+from paramfilter.filters.engine import Engine, Records
 from paramfilter.filters.estimates import ErrorEstimate, Moments
 from paramfilter.filters.fingerprint import first_difference
 from paramfilter.filters.history import History, Summary
@@ -16,6 +16,7 @@ __all__ = [
     "Moments",
     "OutlierGate",
     "Posterior",
+    "Records",
     "StepInfo",
     "Summary",
     "figures_of",

@@ -94,7 +94,7 @@ class Filter:
             return engine.compiled(type(engine).step)(state, y, inputs)
         rows = jax.tree.map(lambda leaf: leaf[None], (y, inputs))
         ys, inputs = window_of(rows)
-        state, records = engine.advance(state, ys, inputs, 1)
+        state, records = engine.advance(state, ys, inputs, 1, "info")
         return state, jax.tree.map(lambda leaf: leaf[0], records.info)
 
     def posterior(self, state: Any) -> Posterior:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,8 @@ from paramfilter.inspect.probe import ModelShapes, probe
 from paramfilter.model import StateSpaceModel
 from paramfilter.types import Inputs, KeyArray, Observation
 from paramfilter.waiting import announced
+
+Records = Literal["all", "info", "none"]
 
 BEGIN = (
     "Begin with state = filter.init(jax.random.key(0)); step and run return a pair, the new state and what "
@@ -54,6 +56,9 @@ class Engine(ABC):
     unit: ClassVar[str]
     """What it has many of: "nodes" or "particles"."""
 
+    renews: ClassVar[bool] = False
+    """Whether a state may be due after a step, and is then to be renewed."""
+
     def __post_init__(self):
         require_outliers(self.outliers)
 
@@ -73,10 +78,10 @@ class Engine(ABC):
 
     @abstractmethod
     def step(self, state: Any, y: Observation, inputs: Inputs) -> tuple[Any, Any]:
-        """Process one observation; inside a trace."""
+        """Process one observation, and renew the state if it is due; inside a trace."""
 
     def step_if(self, state: Any, y: Observation, inputs: Inputs, has_one: Bool[Array, ""]) -> tuple[Any, Any]:
-        """Process one observation if there is one; if not, the info means nothing. Inside a trace."""
+        """Process one observation if there is one, without renewing; if not, the info means nothing. Inside a trace."""
         nothing = jax.tree.map(
             lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(self.step, state, y, inputs)[1]
         )
@@ -84,18 +89,21 @@ class Engine(ABC):
             0, has_one.astype(int), lambda _, carry: self.step(carry[0], y, inputs), (state, nothing)
         )
 
-    def take_in(self, state: Any, ys: Observation, inputs: Inputs, length: Int[Array, ""]) -> Any:
-        """Process the first rows of a window; inside a trace."""
-        take_one = lambda now, state: self.step(state, *jax.tree.map(lambda leaf: leaf[now], (ys, inputs)))[0]
-        return jax.lax.fori_loop(0, length, take_one, state)
+    def is_due(self, state: Any) -> Bool[Array, ""]:
+        """Tell whether a state is to be renewed before its next observation; inside a trace."""
+        return jnp.bool_(False)
+
+    def renew(self, state: Any) -> tuple[Any, Int[Array, ""]]:
+        """Renew a state that is due, and return the flags that this raised; inside a trace."""
+        raise NotImplementedError
 
     @abstractmethod
     def advance(
-        self, state: Any, ys: Observation, inputs: Inputs, num_steps: int, *, records: bool = True
+        self, state: Any, ys: Observation, inputs: Inputs, num_steps: int, records: Records = "all"
     ) -> tuple[Any, Any]:
         """Process the first rows of a window; return the state and a history with `num_steps` rows filled.
 
-        Without records nothing is kept of the steps, and the history is None.
+        Records are "all", or the "info" of each step and nothing that means anything besides, or "none" and no history.
         """
 
     @abstractmethod

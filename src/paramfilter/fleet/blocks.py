@@ -1,4 +1,8 @@
-"""What is done to the rows of a fleet: a block of them side by side, block after block, each row by itself."""
+"""What is done to the rows of a fleet: a block of them side by side, block after block, each row by itself.
+
+A program stops taking observations for a row whose nodes are to be renewed. The host then renews such rows by a program
+of their own, and calls the first one again, until all rows have taken all that is theirs (`through`).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, Shaped
 
 from paramfilter.filters import Engine, Moments, StepInfo
+from paramfilter.fleet.rows import choose
 from paramfilter.fleet.scores import FleetScores
 from paramfilter.types import Inputs, Observation
 
@@ -23,115 +29,136 @@ WINDOW = 32
 BUCKET_FACTOR = 4
 """A sparse batch is filled up to a block times the next power of this: few sizes, so few compiles."""
 
+Describe = Callable[[Any, Observation, Inputs, Any, StepInfo], Any]
+"""Called as `describe(before, y, inputs, after, info)` for each step."""
+
 
 def begin(engine: Engine, keys: Shaped[Array, " row"], inputs: Inputs, prior: Any) -> Any:
     """Start a filter for each key, from the model's prior or from another."""
     return in_blocks(engine.init, keys, inputs, prior)
 
 
-def step(
-    engine: Engine, series: Any, ys: Observation, inputs: Inputs, has_one: Bool[Array, " row"]
-) -> tuple[Any, StepInfo]:
-    """Take in one observation of each row that has one; the info of another row is NaN and 0."""
-
-    def take_in(state, y, inputs, has_one):
-        state, info = engine.step_if(state, y, inputs, has_one)
-        return state, jax.tree.map(lambda leaf: jnp.where(has_one, leaf, _nothing(leaf)), info)
-
-    return in_blocks(take_in, series, ys, inputs, has_one)
-
-
-def run(engine: Engine, series: Any, ys: Observation, inputs: Inputs, lengths: Int[Array, " row"]) -> Any:
-    """Take in the first observations of each row, as many as its length."""
-    # What a step says is left out here, and with it most of the cost of a step: its forecasts.
-    return in_blocks(engine.take_in, series, ys, inputs, lengths)
-
-
-def run_scored(
-    engine: Engine, series: Any, ys: Observation, inputs: Inputs, lengths: Int[Array, " row"]
-) -> tuple[Any, FleetScores]:
-    """Do as `run` does, and return the scores of all steps too, NaN beyond."""
-    longest = jnp.max(lengths)
-
-    def go_through(state, ys, inputs, length):
-        def take_in(now, carry):
-            state, scores = carry
-            y, inputs_now = jax.tree.map(lambda leaf: leaf[now], (ys, inputs))
-            state, info = engine.step_if(state, y, inputs_now, now < length)
-            put = lambda rows, new: rows.at[now].set(jnp.where(now < length, new, jnp.nan))
-            return state, jax.tree.map(put, scores, FleetScores.of(info))
-
-        first = jax.tree.map(lambda leaf: leaf[0], (ys, inputs))
-        shapes = FleetScores.of(jax.eval_shape(engine.step, state, *first)[1])
-        blank = jax.tree.map(lambda leaf: jnp.full((WINDOW, *leaf.shape), jnp.nan, leaf.dtype), shapes)
-        return jax.lax.fori_loop(0, longest, take_in, (state, blank))
-
-    return in_blocks(go_through, series, ys, inputs, lengths)
-
-
-def _nothing(leaf: Array) -> Array:
-    return jnp.full_like(leaf, jnp.nan if jnp.issubdtype(leaf.dtype, jnp.floating) else 0)
-
-
-def update(
-    engine: Engine, series: Any, rows: Int[Array, " some"], ys: Observation, inputs: Inputs
-) -> tuple[Any, StepInfo]:
-    """Take in one observation of some rows; what is beyond the last row is dropped."""
-    some = jax.tree.map(lambda leaf: leaf.at[rows].get(mode="clip"), series)
-    new, info = in_blocks(engine.step, some, ys, inputs)
-    return jax.tree.map(lambda leaf, part: leaf.at[rows].set(part, mode="drop"), series, new), info
-
-
-def run_packed(
+def advance(
     engine: Engine,
+    describe: Describe,
     rows: Any,
     ys: Observation,
     inputs: Inputs,
+    starts: Int[Array, " row"],
     lengths: Int[Array, " row"],
-    num_blocks: Int[Array, ""],
-    layout: Any,
-    describe: Callable[..., Any],
-) -> tuple[Any, Any]:
-    """Do as `run` does with the first blocks of rows, whose states are packed, and describe each step.
+    pack: Callable[[Any], Any] = lambda state: state,
+    unpack: Callable[[Any], Any] = lambda row: row,
+) -> tuple[Any, Int[Array, " row"], Bool[Array, " row"], Any]:
+    """Take in the observations of a window, of each row until it is due to be renewed.
 
     Args:
         engine: Of the filter of each row.
-        rows: The states of all rows, as `layout.pack` makes them.
+        describe: What to return of each step.
+        rows: The states.
         ys: Observations with leading axes of rows and times.
         inputs: The same of inputs, or None.
-        lengths: How many steps each row takes.
-        num_blocks: How many blocks have steps to take.
-        layout: Has `pack` and `unpack` of one state.
-        describe: Called as `describe(before, y, inputs, after, info)` for each step.
+        starts: Which observation is next for each row.
+        lengths: How many observations each row has in this window.
+        pack: Makes a row of a state.
+        unpack: Makes a state of a row.
 
     Returns:
-        The new rows, and what `describe` returned, with leading axes of rows and times; it means nothing beyond the
-        length of a row.
+        The new rows; which observation is next for each; which rows are due; and what `describe` returned, with leading
+        axes of rows and times, which means nothing but for the steps that were taken.
     """
 
     def take_in(state, y, inputs, has_one):
         new, info = engine.step_if(state, y, inputs, has_one)
-        return new, describe(state, y, inputs, new, info)
+        return new, has_one & engine.is_due(new), describe(state, y, inputs, new, info)
 
-    def one_block(number, carry):
-        cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, number * BLOCK, BLOCK)
-        paste = lambda leaf, part: jax.lax.dynamic_update_slice_in_dim(leaf, part, number * BLOCK, axis=0)
-        own, given, length, described = jax.tree.map(cut, (carry[0], (ys, inputs), lengths, carry[1]))
+    def one_block(block):
+        (rows, *others), given, start, length = block
 
         def turn(now, carry):
+            own, nexts, are_due, described = carry
             y, inputs = jax.tree.map(lambda leaf: leaf[:, now], given)
-            own, found = jax.vmap(take_in)(carry[0], y, inputs, now < length)
-            return own, jax.tree.map(lambda leaf, part: leaf.at[:, now].set(part), carry[1], found)
+            has_one = (nexts == now) & (now < length) & ~are_due
+            own, became_due, found = jax.vmap(take_in)(own, y, inputs, has_one)
+            described = jax.tree.map(lambda leaf, part: leaf.at[:, now].set(part), described, found)
+            return own, nexts + has_one, are_due | became_due, described
 
-        series, described = jax.lax.fori_loop(0, jnp.max(length), turn, (jax.vmap(layout.unpack)(own), described))
-        return jax.tree.map(paste, carry, (jax.vmap(layout.pack)(series), described))
+        first = jnp.min(jnp.where(start < length, start, length))
+        own, *others = jax.lax.fori_loop(first, jnp.max(length), turn, (jax.vmap(unpack)(rows), *others))
+        return jax.vmap(pack)(own), *others
 
-    some = jax.eval_shape(jax.vmap(layout.unpack), rows)
     first = jax.tree.map(lambda leaf: leaf[:, 0], (ys, inputs))
-    shapes = jax.eval_shape(jax.vmap(take_in), some, *first, lengths > 0)[1]
+    some = jax.eval_shape(jax.vmap(unpack), rows)
+    shapes = jax.eval_shape(jax.vmap(take_in), some, *first, lengths > 0)[2]
     num_times = jax.tree.leaves(ys)[0].shape[1]
-    nothing = jax.tree.map(lambda leaf: jnp.zeros((len(lengths), num_times, *leaf.shape[1:]), leaf.dtype), shapes)
-    return jax.lax.fori_loop(0, num_blocks, one_block, (rows, nothing))
+    blank = jax.tree.map(lambda leaf: jnp.zeros((len(lengths), num_times, *leaf.shape[1:]), leaf.dtype), shapes)
+    given = (rows, starts, jnp.zeros(len(lengths), bool), blank), (ys, inputs), starts, lengths
+    by_block = jax.tree.map(lambda leaf: leaf.reshape(-1, BLOCK, *leaf.shape[1:]), given)
+    found = jax.lax.map(one_block, by_block)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
+
+
+def through(
+    advance: Callable[[Any, np.ndarray], Any],
+    renew: Callable[[Any, np.ndarray, np.ndarray], Any] | None,
+    rows: Any,
+    lengths: Int[np.ndarray, " row"],
+) -> tuple[Any, Any]:
+    """Take in all observations of a window, and renew rows whenever some are due; return what was described too.
+
+    Args:
+        advance: Calls the program of that name with rows and starts.
+        renew: Called with the rows, the places of those that are due, and the times of their last steps; returns the
+            rows. None if no state is ever due.
+        rows: The states.
+        lengths: How many observations each row has.
+    """
+    rows, nexts, are_due, described = advance(rows, np.zeros_like(lengths))
+    while renew is not None:
+        nexts, due = np.asarray(nexts), np.flatnonzero(are_due)
+        rows = renew(rows, due, nexts[due] - 1) if len(due) else rows
+        if np.all(nexts >= lengths):
+            break
+        starts = nexts
+        rows, nexts, are_due, found = advance(rows, starts)
+        later = lambda old, new, starts=starts: choose(np.arange(new.shape[1]) >= starts[:, None], new, old)
+        described = jax.tree.map(later, described, found)
+    return rows, described
+
+
+step = lambda engine, *given: advance(engine, lambda *one: one[-1], *given)
+run = lambda engine, *given: advance(engine, lambda *one: None, *given)  # nothing is told, so no forecasts are made
+run_scored = lambda engine, *given: advance(engine, lambda *one: FleetScores.of(one[-1]), *given)
+
+
+def update(
+    engine: Engine, series: Any, places: Int[Array, " some"], ys: Observation, inputs: Inputs
+) -> tuple[Any, Bool[Array, " some"], StepInfo]:
+    """Take in one observation of some rows; what is beyond the last row is dropped."""
+    ys, inputs = jax.tree.map(lambda leaf: leaf[:, None], (ys, inputs))
+    when = jnp.zeros_like(places), jnp.ones_like(places)
+    new, _, are_due, info = step(engine, take(engine, series, places), ys, inputs, *when)
+    return put(engine, series, places, new), are_due, jax.tree.map(lambda leaf: leaf[:, 0], info)
+
+
+def take(engine: Engine, series: Any, places: Int[Array, " some"]) -> Any:
+    """Return some rows; in place of what is beyond the last row, the last one."""
+    return jax.tree.map(lambda leaf: leaf.at[places].get(mode="clip"), series)
+
+
+def put(engine: Engine, series: Any, places: Int[Array, " some"], rows: Any) -> Any:
+    """Replace some rows; what is beyond the last row is dropped."""
+    return jax.tree.map(lambda leaf, part: leaf.at[places].set(part, mode="drop"), series, rows)
+
+
+def renew(engine: Engine, rows: Any, count: Int[Array, ""]) -> tuple[Any, Int[Array, " row"]]:
+    """Renew the first rows, one after the other; return the flags that this raised too."""
+
+    def turn(place, carry):
+        rows, flags = carry
+        own, raised = engine.renew(jax.tree.map(lambda leaf: leaf[place], rows))
+        return jax.tree.map(lambda leaf, part: leaf.at[place].set(part), (rows, flags), (own, raised))
+
+    return jax.lax.fori_loop(0, count, turn, (rows, jnp.zeros(BLOCK, jnp.int32)))
 
 
 def moments(engine: Engine, series: Any) -> Moments:

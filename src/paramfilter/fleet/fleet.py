@@ -5,8 +5,6 @@ A series has an id (a number or a string). Its random numbers depend only on the
 do not depend on the other series, to the last bit: rows are always stepped in blocks of the same size, which use the
 same compiled code. A fleet therefore has spare rows at its end.
 
-With a mesh, each device steps its own rows, and the devices do not communicate.
-
 >>> import jax, numpyro.distributions as dist, paramfilter as pf
 >>> model = pf.models.linear_gaussian(phi=dist.Normal(0.0, 0.5))
 >>> fleet = Fleet(pf.storvik_filter(model, 64))
@@ -27,7 +25,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, Int
 
 from paramfilter import checkpoint
@@ -39,11 +36,13 @@ from paramfilter.fleet import blocks
 from paramfilter.fleet.blocks import BLOCK, WINDOW, bucket
 from paramfilter.fleet.forecast import LEVELS, FleetForecast, Task
 from paramfilter.fleet.population import Population, learn_population
-from paramfilter.fleet.rows import checked_lengths, count_before, fetch, first_of_all, first_rows
+from paramfilter.fleet.rows import checked_lengths, choose, first_rows
 from paramfilter.fleet.scores import FleetScores
 from paramfilter.fleet.state import FleetState, Ids, distinct, ids_of, keys_for, require_fresh, rows_of, text_of
 from paramfilter.types import Inputs, KeyArray, Observation
-from paramfilter.waiting import announced
+
+NOT_RENEWED = -1
+"""In place of the flags of a renewal."""
 
 
 class Fleet:
@@ -51,7 +50,6 @@ class Fleet:
 
     Args:
         filter: The filter of each series, such as `auto_filter(model)`.
-        mesh: Devices that share the series, as a mesh with one axis; None uses the default device.
 
     Example:
         >>> import jax, paramfilter as pf
@@ -62,38 +60,16 @@ class Fleet:
         (2,)
     """
 
-    def __init__(self, filter: Filter, mesh: Mesh | None = None):
+    def __init__(self, filter: Filter):
         require_kind(filter, Filter, "filter", "The call is Fleet(filter); ids are given to fleet.init.")
-        if mesh is not None:
-            require_kind(mesh, Mesh, "mesh", "The call is Fleet(filter); ids are given to fleet.init.")
-        if mesh is not None and len(mesh.axis_names) != 1:
-            raise DataError(
-                f"mesh must have one axis, got {mesh.axis_names}. Write jax.make_mesh((8,), ('series',)), for example."
-            )
         self.filter = filter
-        # Rows are picked by index now and then, which JAX only does on its own for axes of this type.
-        self.mesh = mesh and Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,))
-        self._begin = self._compiled(blocks.begin)
-        # A step frees the memory of the old state, which cannot be used again.
-        self._step = self._compiled(blocks.step, donate_argnums=0)
-        self._run = self._compiled(blocks.run, donate_argnums=0)
-        self._run_scored = self._compiled(blocks.run_scored, donate_argnums=0)
-        self._update = self._compiled(blocks.update, donate_argnums=0)
-        self._moments = self._compiled(blocks.moments)
-        self._forecasts: dict[Task, Callable] = {}
-
-    def _compiled(self, function: Callable, **options: Any) -> Any:
-        """Compile a function so that each device computes its own rows of the leading axis."""
-        function = functools.partial(function, self.filter.engine)
-        if self.mesh is not None:
-            rows = PartitionSpec(self.mesh.axis_names[0])
-            function = jax.shard_map(function, mesh=self.mesh, in_specs=rows, out_specs=rows, check_vma=False)
-        return announced(function, "compiling the fleet", **options)
-
-    @property
-    def num_devices(self) -> int:
-        """Number of devices that share the series."""
-        return 1 if self.mesh is None else self.mesh.size
+        compiled = filter.engine.compiled
+        self._begin, self._moments, self._take = map(compiled, (blocks.begin, blocks.moments, blocks.take))
+        # These free the memory of the old state, which cannot be used again.
+        changing = (blocks.step, blocks.run, blocks.run_scored, blocks.update, blocks.put, blocks.renew)
+        self._step, self._run, self._run_scored, self._update, self._put, self._renew = (
+            compiled(function, donate_argnums=0) for function in changing
+        )
 
     def init(
         self, key: KeyArray, ids: Ids, *, inputs: Inputs = None, room: int = 0, prior: Population | None = None
@@ -112,21 +88,16 @@ class Fleet:
         """
         require_key(key, "fleet.init(key, ids)")
         ids = distinct(ids)
-        keys = keys_for(key, ids + (None,) * (self._num_rows(max(len(ids), room)) - len(ids)))
-        keys, inputs = (
-            self._shared_out(keys),
-            self._filled(self.filter.engine.as_inputs(inputs), np.arange(len(ids)), len(keys)),
-        )
+        keys = keys_for(key, ids + (None,) * (_num_rows(max(len(ids), room)) - len(ids)))
+        inputs = _filled(self.filter.engine.as_inputs(inputs), len(keys))
         return FleetState(self._begin(keys, inputs, self._prior_of_rows(prior, len(keys))), rows_of(ids), key)
 
     def _prior_of_rows(self, prior: Population | None, num_rows: int) -> Any:
         """Give each row its prior."""
-        if prior is None:
-            return None
-        require_kind(prior, Population, "prior", "It comes from fleet.population(state).")
-        self._require_nodes("prior=")
-        spread = lambda leaf: self._shared_out(np.broadcast_to(leaf, (num_rows, *leaf.shape)))
-        return jax.tree.map(spread, prior.normal)
+        if prior is not None:
+            require_kind(prior, Population, "prior", "It comes from fleet.population(state).")
+            self._require_nodes("prior=")
+        return prior and jax.tree.map(lambda leaf: np.broadcast_to(leaf, (num_rows, *leaf.shape)), prior.normal)
 
     def _require_nodes(self, asker: str) -> None:
         if self.filter.engine.unit != "nodes":
@@ -154,15 +125,18 @@ class Fleet:
         require_fresh(state)
         num_series = len(state.row_of)
         ys = self._observations(ys, num_series)
-        is_due = np.ones(num_series, bool) if mask is None else np.asarray(mask, bool)
-        if is_due.shape != (num_series,):
+        has_one = np.ones(num_series, bool) if mask is None else np.asarray(mask, bool)
+        if has_one.shape != (num_series,):
             raise DataError(
                 f"mask must have one entry for each of {num_series} series, True if it has an observation; got shape "
-                f"{is_due.shape}. Use fleet.update(state, ids, ys) for a few series by name."
+                f"{has_one.shape}. Use fleet.update(state, ids, ys) for a few series by name."
             )
-        given = self._filled((ys, self.filter.engine.as_inputs(inputs), is_due), np.arange(num_series), state.num_rows)
-        series, info = self._step(state.series, *given)
-        return replace(state, series=series), first_rows(num_series, info)
+        rows = jax.tree.map(lambda leaf: leaf[:, None], (ys, self.filter.engine.as_inputs(inputs)))
+        series, info, flags = self._through(self._step, state.series, rows, has_one)
+        info = first_rows(num_series, jax.tree.map(lambda leaf: leaf[:, 0], info))
+        nothing = lambda leaf: np.nan if np.issubdtype(leaf.dtype, np.floating) else leaf.dtype.type(0)
+        info = jax.tree.map(lambda leaf: choose(has_one, leaf, nothing(leaf)), info)
+        return replace(state, series=series), _with_flags(info, flags[:num_series])
 
     def update(
         self, state: FleetState, ids: Ids, ys: Observation, *, inputs: Inputs = None
@@ -181,16 +155,34 @@ class Fleet:
         require_fresh(state)
         ids = distinct(ids)
         ys = self._observations(ys, len(ids))
-        own = state.num_rows // self.num_devices
-        devices, rows = np.divmod(state.rows(ids), own)
-        # Each device has a bucket for its own rows. Rows beyond its last are read as the last one, and what is written
-        # there is dropped.
-        size = bucket(int(np.max(np.bincount(devices))))
-        places = devices * size + count_before(devices)
-        rows = self._filled(rows.astype(np.int32), places, self.num_devices * size, rest=own)
-        given = self._filled((ys, self.filter.engine.as_inputs(inputs)), places, self.num_devices * size)
-        series, info = self._update(state.series, rows, *given)
-        return replace(state, series=series), jax.tree.map(lambda leaf: fetch(leaf)[places], info)
+        rows = state.rows(ids)
+        places = np.pad(rows, (0, bucket(len(rows)) - len(rows)), constant_values=state.num_rows)
+        given = _filled((ys, self.filter.engine.as_inputs(inputs)), len(places))
+        series, are_due, info = self._update(state.series, places, *given)
+        flags = np.full(state.num_rows, NOT_RENEWED)
+        if self.filter.engine.renews and np.any(are_due):
+            series = self._renewed(flags, series, rows[np.asarray(are_due)[: len(rows)]])
+        return replace(state, series=series), _with_flags(first_rows(len(rows), info), flags[rows])
+
+    def _through(
+        self, program: Callable, series: Any, given: Any, lengths: np.ndarray
+    ) -> tuple[Any, Any, Int[np.ndarray, " row"]]:
+        """Take in a window; return what the program described too, and the flags that renewals raised."""
+        ys, inputs, lengths = _filled((*given, lengths.astype(np.int32)), len(series.time))
+        flags = np.full(len(lengths), NOT_RENEWED)
+        advance = lambda series, starts: program(series, ys, inputs, starts, lengths)
+        renew = functools.partial(self._renewed, flags) if self.filter.engine.renews else None
+        return *blocks.through(advance, renew, series, lengths), flags
+
+    def _renewed(self, flags: np.ndarray, series: Any, rows: np.ndarray, times: Any = None) -> Any:
+        """Renew the nodes of some rows, a block at a time, and note the flags that this raises."""
+        for first in range(0, len(rows), BLOCK):
+            some = rows[first : first + BLOCK]
+            places = np.pad(some, (0, BLOCK - len(some)), constant_values=len(series.time))
+            renewed, raised = self._renew(self._take(series, places), len(some))
+            series = self._put(series, places, renewed)
+            flags[some] = raised[: len(some)] | np.maximum(flags[some], 0)
+        return series
 
     def run(
         self,
@@ -211,8 +203,8 @@ class Fleet:
         Returns:
             The new state.
         """
-        for given in self._windows(state, ys, lengths, inputs):
-            state = replace(state, series=self._run(state.series, *given))
+        for given, counts in self._windows(state, ys, lengths, inputs):
+            state = replace(state, series=self._through(self._run, state.series, given, counts)[0])
         return state
 
     def run_scored(
@@ -225,15 +217,16 @@ class Fleet:
     ) -> tuple[FleetState, FleetScores]:
         """Process many observations as `run` does, and return the scores of all one-step forecasts too."""
         scores, num_series = [], len(state.row_of)
-        for given in self._windows(state, ys, lengths, inputs):
-            series, found = self._run_scored(state.series, *given)
-            state = replace(state, series=series)
-            scores.append(jax.tree.map(lambda leaf: fetch(leaf)[:num_series], found))
+        for given, counts in self._windows(state, ys, lengths, inputs):
+            series, found, _ = self._through(self._run_scored, state.series, given, counts)
+            state, is_there = replace(state, series=series), np.arange(WINDOW) < counts[:, None]
+            there = lambda leaf, is_there=is_there: choose(is_there, np.asarray(leaf)[:num_series], np.nan)
+            scores.append(jax.tree.map(there, found))
         return state, FleetScores.joined(scores, jax.tree.leaves(ys)[0].shape[1])
 
     def _windows(
         self, state: FleetState, ys: Observation, lengths: Any, inputs: Inputs
-    ) -> Iterator[tuple[Observation, Inputs, Any]]:
+    ) -> Iterator[tuple[tuple[Observation, Inputs], np.ndarray]]:
         """Cut observations into windows of the same length; say how many of each window each row has."""
         require_fresh(state)
         num_series = len(state.row_of)
@@ -241,8 +234,7 @@ class Fleet:
         lengths = checked_lengths(lengths, num_series, jax.tree.leaves(ys)[0].shape[1])
         inputs = self.filter.engine.as_inputs(inputs)
         for start in range(0, max(int(np.max(lengths)), 1), WINDOW):
-            given = (*window_of((ys, inputs), start, WINDOW, axis=1), np.clip(lengths - start, 0, WINDOW))
-            yield self._filled(given, np.arange(num_series), state.num_rows)
+            yield window_of((ys, inputs), start, WINDOW, axis=1), np.clip(lengths - start, 0, WINDOW)
 
     def add(
         self, state: FleetState, ids: Ids, *, inputs: Inputs = None, prior: Population | str | None = None
@@ -281,34 +273,8 @@ class Fleet:
 
     def _arranged(self, series: Any, rows: np.ndarray) -> Any:
         """Select rows of a fleet in a new order, and add spare rows."""
-        rows = np.concatenate([rows, np.zeros(self._num_rows(len(rows)) - len(rows), int)])
-        return jax.tree.map(lambda leaf: self._shared_out(leaf[rows]), series)
-
-    def _num_rows(self, num_series: int) -> int:
-        """Return the number of rows for `num_series` series: full blocks, the same number on each device."""
-        unit = BLOCK * self.num_devices
-        return -(-num_series // unit) * unit
-
-    def _filled(self, tree: Any, places: np.ndarray, num_places: int, rest: int = 0) -> Any:
-        """Put rows at their places among spare ones. By numpy, since JAX would compile it for each length."""
-
-        def fill(leaf):
-            leaf = np.asarray(leaf)
-            filled = np.full((num_places, *leaf.shape[1:]), rest, leaf.dtype)
-            filled[places] = leaf
-            return self._shared_out(filled)
-
-        return jax.tree.map(fill, tree)
-
-    def _shared_out(self, leaf: Any) -> Any:
-        """Place each row on its device. Every process passes all rows and keeps its own."""
-        if self.mesh is None:
-            return jnp.asarray(leaf)
-        rows = NamedSharding(self.mesh, PartitionSpec(self.mesh.axis_names[0]))
-        if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            return jax.random.wrap_key_data(self._shared_out(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
-        values = np.asarray(leaf)
-        return jax.make_array_from_callback(values.shape, rows, lambda place: values[place])
+        rows = np.pad(rows, (0, _num_rows(len(rows)) - len(rows)))
+        return jax.tree.map(lambda leaf: leaf[rows], series)
 
     def one(self, state: FleetState, series_id: Hashable) -> Any:
         """Return the state of one series, for `filter.posterior`, `filter.step` or `save`."""
@@ -317,13 +283,13 @@ class Fleet:
 
     def save(self, path: str | os.PathLike, state: FleetState, *, more: Mapping[str, np.ndarray] | None = None) -> None:
         """Write the state of a fleet to a file, atomically, without spare rows; `more` adds arrays of yours."""
-        saved = {"series": jax.tree.map(lambda leaf: first_of_all(leaf, len(state.row_of)), state.series)}
+        saved = {"series": jax.tree.map(lambda leaf: leaf[: len(state.row_of)], state.series)}
         header = {"ids": text_of(state.ids), "key_impl": str(jax.random.key_impl(state.key))}
         header |= {"fingerprint": state.series.fingerprint}
         checkpoint.write(path, checkpoint.FLEET, saved | {"key": state.key} | dict(more or {}), header)
 
     def restore(self, path: str | os.PathLike) -> FleetState:
-        """Read the state of a fleet from a file. The number of devices may differ from that of the saved fleet.
+        """Read the state of a fleet from a file.
 
         Raises:
             CheckpointError: The file is damaged, has an unknown format, or belongs to another filter.
@@ -377,10 +343,8 @@ class Fleet:
         task = Task(
             whole_number(horizon, "horizon", 1, call), whole_number(num_draws, "num_draws", 1, call), tuple(levels)
         )
-        if task not in self._forecasts:
-            self._forecasts[task] = self._compiled(task.rows)
-        inputs = self._filled(self.filter.engine.as_inputs(inputs), np.arange(len(state.row_of)), state.num_rows)
-        found = first_rows(len(state.row_of), self._forecasts[task](state.series, inputs))
+        inputs = _filled(self.filter.engine.as_inputs(inputs), state.num_rows)
+        found = first_rows(len(state.row_of), self.filter.engine.compiled(task.rows)(state.series, inputs))
         levels_first = jax.tree.map(lambda leaf: np.moveaxis(leaf, 1, 0), found.quantiles)
         return replace(found, quantiles=levels_first, levels=np.asarray(task.levels))
 
@@ -401,3 +365,22 @@ class Fleet:
                 "series without one, or fleet.update(state, ids, ys) for some of them."
             )
         return ys
+
+
+def _num_rows(num_series: int) -> int:
+    """Return the number of rows for `num_series` series: full blocks."""
+    return -(-num_series // BLOCK) * BLOCK
+
+
+def _filled(tree: Any, num_rows: int) -> Any:
+    """Add spare rows. By numpy, since JAX would compile it for each length."""
+    pad = lambda leaf: np.pad(leaf, [(0, num_rows - len(leaf)), *[(0, 0)] * (np.ndim(leaf) - 1)])
+    return jax.tree.map(lambda leaf: pad(np.asarray(leaf)), tree)
+
+
+def _with_flags(info: Any, flags: Int[np.ndarray, " series"]) -> Any:
+    """Say of which series the nodes were renewed, and the flags that this raised."""
+    is_renewed = flags != NOT_RENEWED
+    if not np.any(is_renewed):
+        return info
+    return replace(info, renewed=is_renewed, outcome=info.outcome | np.where(is_renewed, flags, 0))

@@ -22,7 +22,6 @@ import numpy as np
 from jaxtyping import Float
 
 from paramfilter.errors import DataError
-from paramfilter.fleet.rows import fetch
 from paramfilter.gaussian import Gaussian
 from paramfilter.model import StateSpaceModel
 from paramfilter.nodes import NodeState
@@ -70,7 +69,7 @@ class Population:
 
 def learn_population(model: StateSpaceModel, series: NodeState, num_series: int) -> Population:
     """Learn a population from the nodes of those of the first rows that have observations."""
-    rows = np.flatnonzero(fetch(series.time)[:num_series] > 0)
+    rows = np.flatnonzero(np.asarray(series.time)[:num_series] > 0)
     rows = rows[:: max(1, len(rows) // MOST_SERIES)]
     num_series = len(rows)
     if num_series < FEWEST_SERIES:
@@ -79,7 +78,7 @@ def learn_population(model: StateSpaceModel, series: NodeState, num_series: int)
             f"{num_series}. Use fleet.add without prior= until it has more."
         )
     nodes = series.nodes
-    each = (fetch(leaf)[rows].astype(np.float64) for leaf in (nodes.z, nodes.log_likelihood, nodes.log_proposal))
+    each = (np.asarray(leaf, np.float64)[rows] for leaf in (nodes.z, nodes.log_likelihood, nodes.log_proposal))
     z, log_likelihood, log_proposal = each
     log_ratio = log_likelihood - log_proposal
     draws = model.parameters.prior_draws

@@ -1,34 +1,24 @@
-"""Rows of a fleet as arrays of NumPy: without spare ones, and from all processes."""
+"""Rows of a fleet as arrays of NumPy."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.experimental.multihost_utils import process_allgather
-from jaxtyping import Array, Int
+from jaxtyping import Int
 
 from paramfilter.errors import DataError
 
 
 def first_rows(num: int, tree: Any) -> Any:
-    """Remove the spare rows."""
-    # By numpy where it can be, since JAX would compile a program for each number.
-    return jax.tree.map(lambda leaf: (np.asarray(leaf) if leaf.is_fully_addressable else leaf)[:num], tree)
+    """Remove the spare rows. By numpy, since JAX would compile a program for each number."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[:num], tree)
 
 
-def first_of_all(leaf: Any, num: int) -> Any:
-    """Return the first rows, also those that other processes hold."""
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(first_of_all(jax.random.key_data(leaf), num), impl=jax.random.key_impl(leaf))
-    return fetch(leaf)[:num]
-
-
-def fetch(leaf: Array) -> np.ndarray:
-    """Return an array with all rows, also those that other processes hold."""
-    return np.asarray(leaf if leaf.is_fully_addressable else process_allgather(leaf, tiled=True))
+def choose(mask: np.ndarray, values: Any, others: Any) -> np.ndarray:
+    """Return values where a mask is true, and others elsewhere; the mask has the leading axes of the values."""
+    return np.where(mask.reshape(*mask.shape, *[1] * (np.ndim(values) - mask.ndim)), values, others)
 
 
 def checked_lengths(lengths: Any, num_series: int, num_times: int) -> Int[np.ndarray, " series"]:

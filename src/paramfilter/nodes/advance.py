@@ -6,6 +6,7 @@ stopped. Inside a trace there is no such caller, and `renewed_step` does both.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from paramfilter import distributions
 from paramfilter.filters import Moments
@@ -47,15 +48,22 @@ def advance(
     inputs: Inputs,
     start: Int[Array, ""],
     stop: Int[Array, ""],
+    has_summaries: Bool[Array, ""],
 ) -> tuple[NodeState, History, Int[Array, ""]]:
-    """Take steps from row `start` up to `stop`, or fewer if nodes have to be renewed; return the row that is next."""
-    values = sorted_values(engine, state)  # nodes stay where they are until they are renewed
+    """Take steps from row `start` up to `stop`, or fewer if nodes have to be renewed; return the row that is next.
+
+    Without summaries, which cost more than the rest of a step, records hold only what happened in each step.
+    """
+    in_order = functools.partial(sorted_values, engine)  # nodes stay where they are until they are renewed
+    values = jax.lax.cond(has_summaries, in_order, lambda state: zeros_like(jax.eval_shape(in_order, state)), state)
+    blank = jax.tree.map(lambda rows: rows[0], records)
 
     def turn(carry):
         index, state, records = carry
         y, inputs_now = jax.tree.map(lambda leaf: leaf[index], (ys, inputs))
         after, info = observed_step(engine, state, y, inputs_now)
-        row = summarise(engine, after, info, values)
+        summary = lambda after, info: summarise(engine, after, info, values)
+        row = jax.lax.cond(has_summaries, summary, lambda _, info: replace(blank, info=info), after, info)
         return index + 1, after, jax.tree.map(lambda rows, leaf: rows.at[index].set(leaf), records, row)
 
     def goes_on(carry):
@@ -64,6 +72,11 @@ def advance(
 
     index, state, records = jax.lax.while_loop(goes_on, turn, (start, state, records))
     return state, records, index
+
+
+def zeros_like(shapes: PyTree) -> PyTree:
+    """Return zeros of these shapes."""
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
 
 def forecast_by_nodes(engine: NodeEngine, state: NodeState, y: Observation, inputs: Inputs) -> Forecast:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from paramfilter.arguments import positive, whole_number
 from paramfilter.errors import ModelError
-from paramfilter.filters import Engine, Filter, History, Moments, OutlierGate
+from paramfilter.filters import Engine, Filter, History, Moments, OutlierGate, Records
 from paramfilter.filters.fingerprint import model_fingerprint, settings_of
 from paramfilter.gaussian import Gaussian
 from paramfilter.model import StateSpaceModel
@@ -34,12 +34,12 @@ from paramfilter.nodes.loop import is_due
 from paramfilter.nodes.posterior import NodePosterior
 from paramfilter.nodes.proposals import KERNEL_WIDTH, Mixture, mixture_of, prior_normal
 from paramfilter.nodes.reading import ACCURACY, effective_nodes_for, read_in_trace
-from paramfilter.nodes.renewal import renew, renewed_run, renewed_step
+from paramfilter.nodes.renewal import renew, renew_in_trace, renewed_step
 from paramfilter.nodes.replay import first_state
 from paramfilter.nodes.state import NodeInfo, NodeState
-from paramfilter.nodes.stretch import take_in
+from paramfilter.nodes.stretch import step_if, take_in
 from paramfilter.numerics.weights import choose_by_weight
-from paramfilter.tracing import RUN_ONCE, numbers, on_host
+from paramfilter.tracing import RUN_ONCE, numbers
 from paramfilter.types import Inputs, KeyArray, Numbers, Observation
 
 LOWEST_ESS = 0.15
@@ -68,6 +68,7 @@ class NodeEngine(Engine):
 
     state_kind: ClassVar[type] = NodeState
     unit: ClassVar[str] = "nodes"
+    renews: ClassVar[bool] = True
 
     num_nodes: int
     inner: InnerFilter
@@ -188,35 +189,36 @@ class NodeEngine(Engine):
         return first_state(self, key, inputs, prior)
 
     def step(self, state: NodeState, y: Observation, inputs: Inputs) -> tuple[NodeState, NodeInfo]:
-        return renewed_step(self, state, y, inputs, jnp.bool_(True))
+        return renewed_step(self, state, y, inputs)
 
     def step_if(
         self, state: NodeState, y: Observation, inputs: Inputs, has_one: Bool[Array, ""]
     ) -> tuple[NodeState, NodeInfo]:
-        return renewed_step(self, state, y, inputs, has_one)
+        return step_if(self, state, y, inputs, has_one)
 
-    def take_in(self, state: NodeState, ys: Observation, inputs: Inputs, length: Int[Array, ""]) -> NodeState:
-        if self.outliers is not None:  # each has to be looked at before it is taken in
-            return super().take_in(state, ys, inputs, length)
-        return renewed_run(self, state, ys, inputs, length)
+    def is_due(self, state: NodeState) -> Bool[Array, ""]:
+        return is_due(self, state)
+
+    def renew(self, state: NodeState) -> tuple[NodeState, Int[Array, ""]]:
+        return renew_in_trace(self, state)
 
     def advance(
-        self, state: NodeState, ys: Observation, inputs: Inputs, num_steps: int, *, records: bool = True
+        self, state: NodeState, ys: Observation, inputs: Inputs, num_steps: int, records: Records = "all"
     ) -> tuple[NodeState, History | None]:
         inputs, done = self.as_inputs(inputs), 0
-        has_records = records or self.outliers is not None  # screening needs the forecasts of a history
+        has_records = records != "none" or self.outliers is not None  # screening needs the forecasts of a history
         history = self.blank if has_records else None
         while done < num_steps:
             rows = ys, inputs, np.int32(done), np.int32(num_steps)
             if history is None:
                 state, index, _ = self.compiled(take_in)(state, *rows)
             else:
-                state, history, index = self.compiled(advance)(state, history, *rows)
+                state, history, index = self.compiled(advance)(state, history, *rows, np.bool_(records == "all"))
             done = int(index)
-            if is_due(self, on_host(state)):
+            if is_due(self, state):
                 state, flags = renew(self, state)
                 history = history and self._renewed_row(state, flags, history, done - 1)
-        return state, jax.tree.map(np.asarray, history) if records else None
+        return state, jax.tree.map(np.asarray, history) if records != "none" else None
 
     @cached_property
     def blank(self) -> History:

@@ -25,7 +25,7 @@ from paramfilter.nodes.proposals import Prior
 from paramfilter.nodes.state import Nodes, NodeState
 from paramfilter.numerics.compensated import CompensatedSum
 from paramfilter.outcome import Outcome
-from paramfilter.tracing import numbers
+from paramfilter.tracing import is_traced, numbers, on_host
 from paramfilter.types import Inputs, Numbers, Observation
 
 if TYPE_CHECKING:
@@ -130,9 +130,10 @@ def refused(y: Observation) -> tuple[Bool[Array, ""], Observation]:
 
 def is_due(engine: NodeEngine, state: NodeState) -> Bool[Numbers, ""]:
     """Tell whether too few nodes are left where the posterior is."""
-    xp = numbers(state)
+    needed = state.time, state.nodes.ess, state.trigger
+    time, ess, trigger = needed if is_traced(needed) else on_host(needed)
     lowest = LOWEST_BEFORE_SURFACES * engine.num_nodes if engine.memory is None else np.inf
-    return state.nodes.ess < xp.where(is_milestone(engine, state.time), lowest, state.trigger)
+    return ess < numbers(needed).where(is_milestone(engine, time), lowest, trigger)
 
 
 def is_milestone(engine: NodeEngine, time: Int[Numbers, ""]) -> Bool[Numbers, ""]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
-from paramfilter.nodes.advance import observed_step
 from paramfilter.nodes.loop import IMPOSSIBLE, fresh_nodes, is_due, total_and_size
 from paramfilter.nodes.proposals import Prior
 from paramfilter.nodes.replay import COLLAPSED, as_known, node_points, renew_by_replay
 from paramfilter.nodes.state import NodeInfo, Nodes, NodeState
-from paramfilter.nodes.stretch import take_in, take_in_one
+from paramfilter.nodes.stretch import step_if
 from paramfilter.nodes.surfaces import Surface, fit_surface
 from paramfilter.numerics.sparse import sparse_cond
 from paramfilter.outcome import Outcome
@@ -33,8 +33,6 @@ LARGEST_MISFIT = 0.2
 """Nats that a surface may miss, leaving one node out, before it is flagged."""
 LARGEST_EDGE = 0.08
 """Share of new nodes that may lie where the surface is not trusted, before it is flagged."""
-SHARE_OF_FLEET = 128
-"""Of the series that are stepped side by side, 1/128 are renewed at a time: one."""
 LARGEST_LOSS = 3.0
 """Nats of evidence that may be lost when nodes are replaced. If more are, the new nodes miss the posterior, and the old
 ones are kept."""
@@ -55,51 +53,20 @@ def _flagged(engine: NodeEngine, way: Way, state: NodeState) -> tuple[NodeState,
     return replace(renewed, outcome=state.outcome | renewed.outcome), renewed.outcome
 
 
-def renewed_step(
-    engine: NodeEngine, state: NodeState, y: Observation, inputs: Inputs, has_one: Bool[Array, ""]
-) -> tuple[NodeState, NodeInfo]:
-    """Take in one observation if there is one, and renew the nodes if it is time, inside a trace."""
-    take_it_in = lambda engine, state, y, inputs: take_in_one(engine, state, y, inputs, has_one)
-    after, info = observed_step(engine, state, y, inputs, take_it_in)
-    if_there = lambda new, old: jnp.where(has_one, new, old)
-    after = replace(after, skipped=jax.tree.map(if_there, after.skipped, state.skipped))
-    is_time = has_one & is_due(engine, after)
-    after, flags = _renewed(engine, after, is_time)
-    return after, replace(info, renewed=is_time, outcome=info.outcome | flags)
+def renew_in_trace(engine: NodeEngine, state: NodeState) -> tuple[NodeState, Int[Array, ""]]:
+    """Replace the nodes, inside a trace; return the flags that this raised too."""
+    if engine.memory is not None:
+        return _flagged(engine, renew_by_replay, state)
+    ways = (lambda state, way=way: _flagged(engine, way, state) for way in (renew_by_replay, renew_by_surface))
+    return jax.lax.cond(engine.can_replay(state.time), *ways, state)
 
 
-def renewed_run(
-    engine: NodeEngine, state: NodeState, ys: Observation, inputs: Inputs, length: Int[Array, ""]
-) -> NodeState:
-    """Take in the first rows of a window, and renew the nodes whenever it is time, inside a trace."""
-
-    def turn(carry):
-        start, state = carry
-        after, index, _ = take_in(engine, state, ys, inputs, start, length)
-        return index, _renewed(engine, after, is_due(engine, after) & (index > start))[0]
-
-    return jax.lax.while_loop(lambda carry: carry[0] < length, turn, (jnp.int32(0), state))[1]
-
-
-def _renewed(engine: NodeEngine, state: NodeState, is_time: Bool[Array, ""]) -> tuple[NodeState, Int[Array, ""]]:
-    """Renew the nodes if it is time; return the flags that this raised too."""
-    is_kept = engine.can_replay(state.time)
-    renewed, flags = _if_due(engine, renew_by_replay, is_time & is_kept, state, jnp.zeros_like(state.outcome))
-    return _if_due(engine, renew_by_surface, is_time & ~is_kept, renewed, flags)
-
-
-def _if_due(engine: NodeEngine, way: Way, is_time: Any, state: NodeState, flags: Any) -> tuple[NodeState, Any]:
-    """Renew the nodes in one way if it is time; in a batch, at the price of those whose time it is."""
-    key, fingerprint = state.key, state.fingerprint
-    plain = replace(state, key=jax.random.key_data(key))  # keys cannot be gathered by index
-
-    def branch(plain):
-        whole = replace(plain, key=jax.random.wrap_key_data(plain.key, impl=jax.random.key_impl(key)))
-        renewed, flags = _flagged(engine, way, whole)
-        return replace(renewed, key=plain.key), flags
-
-    renewed, flags = sparse_cond(is_time, branch, plain, (plain, flags), SHARE_OF_FLEET)
-    return replace(renewed, key=key, fingerprint=fingerprint), flags
+def renewed_step(engine: NodeEngine, state: NodeState, y: Observation, inputs: Inputs) -> tuple[NodeState, NodeInfo]:
+    """Take in one observation, and renew the nodes if it is time, inside a trace."""
+    after, info = step_if(engine, state, y, inputs, jnp.bool_(True))
+    is_time, renew = is_due(engine, after), functools.partial(renew_in_trace, engine)
+    renewed, flags = sparse_cond(is_time, renew, after, (after, jnp.zeros_like(after.outcome)))
+    return renewed, replace(info, renewed=is_time, outcome=info.outcome | flags)
 
 
 def renew_by_surface(engine: NodeEngine, state: NodeState) -> NodeState:

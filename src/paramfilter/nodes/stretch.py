@@ -16,8 +16,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from paramfilter.nodes.advance import observed_step
 from paramfilter.nodes.loop import is_milestone, observe, refused
-from paramfilter.nodes.state import Kept, NodeState
+from paramfilter.nodes.state import Kept, NodeInfo, NodeState
 from paramfilter.outcome import Outcome
 from paramfilter.types import Inputs, Observation
 
@@ -70,12 +71,18 @@ def _with_rows(kept: Kept, ys: Observation, inputs: Inputs, places: Int[Array, "
     return replace(kept, ys=jax.tree.map(put, kept.ys, ys), inputs=jax.tree.map(put, kept.inputs, inputs))
 
 
-def take_in_one(
+def step_if(
     engine: NodeEngine, state: NodeState, y: Observation, inputs: Inputs, has_one: Bool[Array, ""]
-) -> tuple[NodeState, Int[Array, ""]]:
-    """Take in one observation if there is one; return the flags that it raised too."""
+) -> tuple[NodeState, NodeInfo]:
+    """Take in one observation if there is one, and say what happened, which means nothing if there is none."""
     # XLA must not know the number of turns: it would take the loop away, and compile its body in another way.
     stop = jax.lax.optimization_barrier(has_one.astype(jnp.int32))
-    ys, rows = jax.tree.map(lambda leaf: leaf[None], (y, inputs))
-    after, _, flags = take_in(engine, state, ys, rows, jnp.int32(0), stop)
-    return after, flags
+
+    def take_one(engine, state, y, inputs):
+        ys, rows = jax.tree.map(lambda leaf: leaf[None], (y, inputs))
+        after, _, flags = take_in(engine, state, ys, rows, jnp.int32(0), stop)
+        return after, flags
+
+    after, info = observed_step(engine, state, y, inputs, take_one)
+    if_there = lambda new, old: jnp.where(has_one, new, old)
+    return replace(after, skipped=jax.tree.map(if_there, after.skipped, state.skipped)), info

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -56,6 +57,7 @@ def weighted_quantiles(
     return center + width * (jnp.sum(jnp.clip(share, 0.0, 1.0), axis=-1) - NUM_BINS / 2)
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SortedPoints:
     """Points of each component in increasing order, in square blocks; the last block is filled up by no weight.

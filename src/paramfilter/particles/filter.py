@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from paramfilter.arguments import require_kind, whole_number
 from paramfilter.distributions import ravel
 from paramfilter.errors import ModelError
-from paramfilter.filters import Engine, Filter, History, Moments, OutlierGate, Summary
+from paramfilter.filters import Engine, Filter, History, Moments, OutlierGate, Records, Summary
 from paramfilter.filters.fingerprint import model_fingerprint, settings_of
 from paramfilter.filters.quantiles import as_points, as_theta, ravel_rows, unravel_rows
 from paramfilter.filters.window import WINDOW
@@ -108,10 +108,10 @@ class ParticleEngine(Engine):
         return ParticlePosterior(self, state)
 
     def advance(
-        self, state: ParticleState, ys: Observation, inputs: Inputs, num_steps: int, *, records: bool = True
+        self, state: ParticleState, ys: Observation, inputs: Inputs, num_steps: int, records: Records = "all"
     ) -> tuple[ParticleState, History | None]:
-        if not records:
-            return self.compiled(Engine.take_in)(state, ys, inputs, np.int32(num_steps)), None
+        if records == "none":
+            return self.compiled(_take_in)(state, ys, inputs, np.int32(num_steps)), None
         state, history = self.compiled(_advance)(state, ys, inputs, np.int32(num_steps))
         return state, jax.tree.map(np.asarray, history)
 
@@ -190,6 +190,14 @@ def require_memory(belief: BoundBelief, memory: Any) -> None:
 
 def _init(engine: ParticleEngine, key: KeyArray, inputs: Inputs) -> ParticleState:
     return first_state(engine.parts, key, inputs, engine.fingerprint)
+
+
+def _take_in(
+    engine: ParticleEngine, state: ParticleState, ys: Observation, inputs: Inputs, num_steps: Int[Array, ""]
+) -> ParticleState:
+    """Take `num_steps` steps over the first rows of a window."""
+    take_one = lambda now, state: engine.step(state, *jax.tree.map(lambda leaf: leaf[now], (ys, inputs)))[0]
+    return jax.lax.fori_loop(0, num_steps, take_one, state)
 
 
 def _advance(

@@ -30,10 +30,6 @@ from paramfilter.particles.parts import Parents, Particles
 from paramfilter.proposals import Move
 from paramfilter.types import Observation
 
-MOST_APART = 0.5
-"""Smaller, and gaps cost what they tell of a drift; larger, and a gap after each observation leaves the posterior of an
-autoregression many sds off."""
-
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -75,7 +71,7 @@ def learned(belief: BoundBelief, parents: Parents, updated: Statistic, y: Observ
     A move without an observation is drawn with the particle's own theta, and a belief that follows the path learns from
     it. Over a short gap that is right: it ties theta to the state, which the next observation needs. Over a long gap
     each belief closes around one value, and the filter is left with as many values as particles. So such a move counts
-    only until the beliefs' means vary by `MOST_APART` of the mean variance of a belief, in any parameter.
+    only until the beliefs' means vary by more than the mean variance of a belief, in any parameter.
     """
     before = parents.particles
 

@@ -59,6 +59,13 @@ def columns_of(filter: Filter, forecasts: bool) -> list[str]:
     return columns
 
 
+def state_numbers(engine: Engine, state: Any) -> Float[Array, " column"]:
+    """Return the first columns of `columns_of`, those that a state gives; inside a trace."""
+    moments, (x, x_variance) = engine.moments(state), engine.state_moments(state)
+    parts = [moments.mean, jax.tree.map(jnp.sqrt, moments.variance), x, jax.tree.map(jnp.sqrt, x_variance)]
+    return ravel(parts).astype(jnp.result_type(float))
+
+
 def numbers_of(
     engine: Engine, forecasts: bool, before: Any, y: Any, inputs: Any, after: Any, info: StepInfo
 ) -> Float[Array, " column"]:
@@ -66,9 +73,7 @@ def numbers_of(
 
     XLA leaves out what is not returned: without forecasts a step does not make them.
     """
-    moments, (x, x_variance) = engine.moments(after), engine.state_moments(after)
-    parts = [moments.mean, jax.tree.map(jnp.sqrt, moments.variance), x, jax.tree.map(jnp.sqrt, x_variance)]
-    parts += [getattr(info, name) for name in (*SCORES.values(), ERROR[engine.unit])]
+    parts = [state_numbers(engine, after), *(getattr(info, name) for name in (*SCORES.values(), ERROR[engine.unit]))]
     if forecasts:
         parts += [*engine.forecast_moments(before, y, inputs), info.pit, info.tail_probability]
     return ravel(parts).astype(jnp.result_type(float))

@@ -24,7 +24,7 @@ from paramfilter.tables.arriving import FATES, Books, Steps, arrive
 from paramfilter.tables.events import Events, Flat
 from paramfilter.tables.migrating import Function, Series, posterior_as_prior
 from paramfilter.tables.ordering import Rules
-from paramfilter.tables.outputs import columns_of, labels, numbers_of
+from paramfilter.tables.outputs import columns_of, labels, numbers_of, state_numbers
 from paramfilter.tables.rows import Layout, column_of, gathered, group_of, pc
 
 FORMAT = "1"
@@ -100,6 +100,7 @@ class StateTable:
         self._sizes = sorted({min(size, most) for size in SIZES})
         self._pack, self._unpack = jax.jit(jax.vmap(self._layout.pack)), jax.jit(jax.vmap(self._layout.unpack))
         self._run = jax.jit(functools.partial(self._steps, forecasts), donate_argnums=0)
+        self._renew = jax.jit(self._renewal)
         text, whole, number = pa.string(), pa.int64(), pa.from_numpy_dtype(real)
         told = [] if example is None else [("inputs", self._inputs.type)]
         more = [("epoch", whole), ("at", pa.float64()), ("place", whole)]
@@ -111,7 +112,7 @@ class StateTable:
             dict(zip(CURES, parts, strict=True)),
         )
         own = columns_of(filter, forecasts)
-        self._num_columns = len(own)
+        self._num_columns, self._outcome = len(own), own.index("outcome")
         ys = [(name, pa.float64()) for name in labels("y", filter.engine.shapes.y)]
         columns = [*ys, *((name, number) for name in own)]
         self.output_schema = pa.schema([("series", text), ("seq", whole), ("fate", text), *columns])
@@ -296,10 +297,27 @@ class StateTable:
             for vectors in (ys, inputs):
                 given.append(np.zeros((len(rows), WINDOW, vectors.shape[1]), numbers.dtype))
                 given[-1][where] = vectors[here]
-            lengths, num_blocks = np.clip(count - start, 0, WINDOW).astype(np.int32), np.max(row) // BLOCK + 1
-            rows, found = self._run(rows, *given, lengths, num_blocks)
-            numbers[here] = np.asarray(found)[where]
+            lengths, renewed = np.clip(count - start, 0, WINDOW).astype(np.int32), []
+            advance = lambda rows, starts, given=given, lengths=lengths: self._run(rows, *given, starts, lengths)
+            renew = functools.partial(self._renewed, renewed) if self.filter.engine.renews else None
+            rows, found = blocks.through(advance, renew, rows, lengths)
+            found = np.array(found)
+            for own, times, state_columns, flags in renewed:
+                found[own, times, : state_columns.shape[1]] = state_columns
+                found[own, times, self._outcome] = found[own, times, self._outcome].astype(int) | flags
+            numbers[here] = found[where]
         return rows, numbers
+
+    def _renewed(self, renewed: list[Any], rows: Any, due: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Renew the states of some rows, and note what is then to be said of their last steps."""
+        rows = np.array(rows)
+        for first in range(0, len(due), BLOCK):
+            own = due[first : first + BLOCK]
+            some = np.pad(rows[own], [(0, BLOCK - len(own)), (0, 0)])
+            found = self._renew(some, len(own))
+            rows[own], *told = (np.asarray(leaf)[: len(own)] for leaf in found)
+            renewed.append((own, times[first : first + BLOCK], *told))
+        return rows
 
     def _calls(self, count: int) -> list[slice]:
         """Share out so many series among compiled calls."""
@@ -308,8 +326,15 @@ class StateTable:
     def _size(self, count: int) -> int:
         return next(size for size in self._sizes if size >= count)
 
-    def _steps(self, forecasts: bool, rows: Any, ys: Any, told: Any, lengths: Any, count: Any) -> Any:
+    def _steps(self, forecasts: bool, rows: Any, ys: Any, told: Any, *when: Any) -> Any:
         """Take the steps of some series, whose observations and inputs are vectors; inside a trace."""
         describe = functools.partial(numbers_of, self.filter.engine, forecasts)
         ys, told = (jax.vmap(jax.vmap(flat.tree))(one) for flat, one in ((self._y, ys), (self._inputs, told)))
-        return blocks.run_packed(self.filter.engine, rows, ys, told, lengths, count, self._layout, describe)
+        form = {"pack": self._layout.pack, "unpack": self._layout.unpack}
+        return blocks.advance(self.filter.engine, describe, rows, ys, told, *when, **form)
+
+    def _renewal(self, rows: Any, count: Any) -> Any:
+        """Renew the first rows; return their new columns and the flags that this raised too; inside a trace."""
+        states, flags = blocks.renew(self.filter.engine, jax.vmap(self._layout.unpack)(rows), count)
+        columns = jax.vmap(functools.partial(state_numbers, self.filter.engine))(states)
+        return jax.vmap(self._layout.pack)(states), columns, flags
